@@ -27,11 +27,11 @@ OLD = 300  # commits
 KINDS = {"cuda": "a GPU", "cpu": "a CPU"}
 HEAD = """# The figures of the papers
 
-Written by `python -m asv_bench.paper_table` from `asv_bench/results`, `asv_bench/harness/claims.py` and the values of
-the papers in `docs/figures/`, by which it is changed. Rates are of other machines than ours: compared are shapes,
-factors, and where curves cross. A result is shown unless it is more than {old} commits old, counted back from the
-commit number {here} of the history; then it has to be measured anew. Each command writes data and plot to
-`asv_bench/results/<machine>/figures/`, with `--device cuda` those of a GPU.
+`python -m asv_bench.paper_table` writes this page from `asv_bench/results`, `asv_bench/harness/claims.py` and the
+values of the papers in `docs/figures/`; change those, not the page. The papers' rates are of other machines than ours,
+so that shapes, factors, and the places where curves cross are compared. A result is shown unless it is more than {old}
+commits old, counted back from the commit number {here} of the history; then it has to be measured anew. Each command
+writes data and plot to `asv_bench/results/<machine>/figures/`, with `--device cuda` those of a GPU.
 """
 
 

@@ -1,4 +1,4 @@
-"""A batch that does not go the short way of `CoreTable`, and who serves it: for host arrays or for device arrays.
+"""Batches that do not go the short way of `CoreTable`: each is passed to the code for host arrays or for device arrays.
 
 The table's device is made current before the library of an array is asked anything: PyTorch hands out a tensor of the
 current device only. What is plain and ready never comes here, see `CoreTable._on_device`.

@@ -1,7 +1,6 @@
 """What `Table("auto")` stands for: the first structure of this package that has all that the arguments ask for.
 
-A structure that did not come with the package is never taken. What the preference rests on is measured: README.md,
-"Structures and plugins".
+A structure that did not come with the package is never taken. The preference follows the rates in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _lacks(
     options: set[str],
     kind: int | None,
 ) -> list[str]:
-    """What this structure has not."""
+    """Words for what is asked for and this structure does not have."""
     try:
         info = _core.backend_load(str(registry.resolve(name)))
     except GpuHashError as error:

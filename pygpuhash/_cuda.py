@@ -108,7 +108,7 @@ def _of_cuda_python(module: str) -> Any:
 
 
 def _older_driver() -> str:
-    """What to know before anything is installed: this build needs a newer driver; "" where it does not."""
+    """Words that this build needs a newer driver, which a user has to know before installing packages; else ""."""
     built = re.search(r"CUDA: (\d+)\.", _core.build_info())
     with contextlib.suppress(GpuHashError):
         if built and _core.device_count(_core.CUDA)[0]:
@@ -170,8 +170,8 @@ def _failure(sentence: str, out_of_memory: bool, not_initialized: bool) -> GpuHa
 
 
 def cached_memory(device: int | None = None) -> str:
-    """The way out where libraries that are loaded keep memory of the device that they do not use: of the one that keeps
-    the most; else nothing."""
+    """Words for what to call where a loaded library keeps memory of the device that it does not use: of the library
+    that keeps the most; else none."""
     most, sentence = 0, ""
     for name, unused, give_up in (
         ("torch", _unused_by_torch, "torch.cuda.empty_cache()"),
@@ -276,7 +276,7 @@ class Address:
 
 
 def keeper(stream: Any, device: int, *known: Any) -> Any:
-    """What keeps a stream: the object that was passed, or that of a number."""
+    """The object that keeps a stream open: the one that was passed, or one for a number."""
     handle = _core.stream_handle(stream)
     if handle <= DEFAULT_STREAMS or not isinstance(stream, (int, np.integer)):
         return stream
@@ -330,7 +330,7 @@ class PinnedMemory:
             self.address = int(call("cuMemAllocHost", nbytes))
 
     def close(self) -> None:
-        """Give it back; the context is current."""
+        """Give the memory back; the context is current."""
         if self._map is None:
             call("cuMemFreeHost", self.address)
         else:
@@ -389,7 +389,7 @@ class DeviceArray:
         return _core.stream_handle(self._stream_keeper())
 
     def _stream_keeper(self) -> Any:
-        """What keeps that stream open. The work of one that was closed is waited for; then it is the default stream."""
+        """The object that keeps that stream open. Where it is closed, waits for its work; then the default stream."""
         if getattr(self._keeps, "is_closed", False):
             with relaxed(), current(self.device):
                 call("cuCtxSynchronize")

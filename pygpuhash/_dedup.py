@@ -1,4 +1,4 @@
-"""Batches of which the last one of equal keys wins, on backends that know no order of elements."""
+"""`dedup="last"`: batches in which the last of equal keys wins, on backends that give elements no order."""
 
 from __future__ import annotations
 

@@ -118,15 +118,15 @@ class Place:
             self.is_current = False
 
     def keeper(self) -> Any:
-        """What keeps the stream."""
+        """The object that keeps the stream open."""
         return _streams.stream_keeper(self.array, self.ordinal) if self._given is None else self._given
 
     def address(self) -> int:
-        """Of the array, when it is ready for the stream."""
+        """The address of the array, which is ready for the stream then."""
         return self._at if self.is_current else self.address_of(self.array, "keys")
 
     def address_of(self, array: Any, what: str) -> int:
-        """The same of another array of the call."""
+        """The address of another array of the call, which is ready for the stream then."""
         if self.is_current:
             plain = _core.ready(array)
             if plain is not None and plain[3:] == (self.ordinal, self.stream):

@@ -87,7 +87,7 @@ class _Staging:
             self.up, self.down = here.create_stream(), here.create_stream()
 
     def provide(self, slots: int, nbytes: int) -> None:
-        """Have so many slots of so many bytes. Those that are there stay, unless they are too small."""
+        """Make so many slots of so many bytes. Slots that are there stay, unless they are too small."""
         for i in range(slots):
             if i < len(self.slots) and self.slots[i].nbytes >= nbytes:
                 continue
@@ -111,7 +111,7 @@ _idle: dict[int, list[_Staging]] = {}  # at most one of each device is kept
 
 @atexit.register
 def _close_all() -> None:
-    """While the driver is still there."""
+    """Close all staging areas, while the driver is still there."""
     for kept in _idle.values():
         for staging in kept:
             if staging.forks == _core.forks():
@@ -136,7 +136,7 @@ def _take(device: int, slots: int, nbytes: int) -> _Staging:
 
 
 def _room(nbytes: int) -> int:
-    """Three significant bits, so that batches of about the same size use the same memory."""
+    """The size rounded up to three significant bits, so that batches of about one size use the same memory."""
     unit = 1 << max(nbytes.bit_length() - 3, 8)
     return -(-nbytes // unit) * unit
 
@@ -206,7 +206,7 @@ class _Batch:
         return ends
 
     def bytes_of(self, n: int) -> int:
-        """Of a slot for n keys: for both directions, so that the next operation with as many keys finds room, too."""
+        """Bytes of a slot for n keys, for both directions, so that the next operation with n keys finds room, too."""
         arrays = len(self.sent) + len(self.received)
         return _room(n * (sum(self.sent) + sum(self.received))) + arrays * _ALIGNMENT
 

@@ -1,4 +1,4 @@
-"""A batch of host arrays on a CUDA table: returns when the results are on the host."""
+"""A batch of host arrays on a CUDA table: the call returns when the results are on the host."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _WORDS = {  # of pandas, numpy and polars
 
 
 def refuse_unknown(verb: Callable[..., Any], given: dict[str, Any]) -> None:
-    """Refuse what no one knows, before anything is done.
+    """Refuse keywords that neither the verb nor a backend has, before anything is done.
 
     Raises OptionNotFound, which names the keywords of the verb and the one that may have been meant.
     """

@@ -99,7 +99,7 @@ _BY_NAME = {"cupy": CupyMemory, "torch": TorchMemory, "rmm": RmmMemory}
 
 
 def adapt(memory: Any, kind: int, ordinal: int) -> Any:
-    """What the C library's callbacks call, of anything that `Table` takes as `memory`; None for its own memory."""
+    """The object that the C library's callbacks call, for a `memory` of `Table`; None for the library's own memory."""
     if memory is None:
         return None
     found = _adapter(memory)

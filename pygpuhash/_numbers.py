@@ -216,7 +216,7 @@ def _integers_as_floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what:
 
 
 def _first(array: np.ndarray[Any, Any], where: np.ndarray[Any, Any], what: str) -> str:
-    """Which element is the first of some: "keys: element 3 is -5"."""
+    """Words for the first of some elements: "keys: element 3 is -5"."""
     at = int(where.reshape(-1).argmax())
     if array.ndim == 0:
         return f"{what} is {array}"
@@ -340,7 +340,7 @@ def _stacked(parts: list[np.ndarray[Any, Any]], what: str) -> np.ndarray[Any, An
 
 
 def _place(array: np.ndarray[Any, Any], i: int) -> str:
-    """Where element i of an array is, behind a sentence about it; nothing for a single number."""
+    """Words for where element i of an array is, to follow a sentence about it; none for a single number."""
     if array.ndim == 0:
         return ""
     return f" (element {i if array.ndim == 1 else tuple(int(k) for k in np.unravel_index(i, array.shape))})"

@@ -112,7 +112,7 @@ class _Pairs:
         return self.given[i] is not None and self.dtypes[i].itemsize == self.stores[i].itemsize
 
     def give(self, library: str | None, arrays: list[Any]) -> list[Any]:
-        """The same as they are returned."""
+        """Those rows as the call returns them."""
         if self.out is None:
             return [array if library is None else _tensors.give(library, array) for array in arrays]
         for array, given in zip(arrays, self.given, strict=True):
@@ -216,7 +216,7 @@ def pairs(table: Any, low: Any, high: Any, stream: Any, out: Any = None) -> tupl
 
 
 def pairs_at_once(table: Any, n: int, low: int, high: int, stage: Any, results: Any) -> Any:
-    """The same at one moment, of ends on the device: the offsets; None if the backend does not have that."""
+    """Read ranges at one moment, of ends on the device: the offsets; None if the backend cannot do so."""
     offsets = stage.room(n + 1, _OFFSET)
     failure = table._range_all(n, low, high, offsets.ptr, 0, 0, 0, stage.stream)
     if isinstance(failure, Unsupported):

@@ -48,7 +48,7 @@ class _Pool:
         self.open_to: set[int] = {device}
 
     def let(self, other: int) -> None:
-        """Let another device read and write what is allocated here."""
+        """Let another device read and write memory of this pool."""
         if other in self.open_to:
             return
         if reaches(other, self.device):
@@ -79,7 +79,7 @@ class Memory:
         self.device, self.nbytes, self.ptr = device, nbytes, address
 
     def free(self, stream: int) -> None:
-        """Give them back when the stream has come to it."""
+        """Give the bytes back when the stream has come to this call."""
         address, self.ptr = self.ptr, 0
         if address:
             _cuda.call("cuMemFreeAsync", address, stream)
@@ -114,7 +114,7 @@ def copy(to: tuple[int, int], source: tuple[int, int], nbytes: int, stream: int)
 
 
 def trim(device: int) -> None:
-    """Give what no array uses back to the device."""
+    """Give memory that no array uses back to the device."""
     with _one_at_a_time:
         pool = _pools.get(device)
         if pool is not None and pool.forks == _core.forks():

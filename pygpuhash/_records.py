@@ -215,7 +215,7 @@ def _check_field(column: list[Any], field: np.dtype[Any], what: str) -> None:
 
 
 def _is_plain(value: Any, field: np.dtype[Any]) -> bool:
-    """Is this certain to be held as it is? It need not be found out for all that are: it only saves time."""
+    """Does the field certainly hold this value unchanged? False where that takes longer to find out."""
     if field.kind == "f":
         return type(value) is float and abs(value) < 1 << 15  # of more, some become infinite
     return type(value) is int and field.kind in "iu" and 0 <= value < 1 << 8 * field.itemsize - 1
@@ -261,7 +261,7 @@ def _bytes(given: Any, base: np.dtype[Any], what: str) -> Array:
 
 
 def _place(array: Array, where: Array) -> str:
-    """Where the first of some elements is, behind a sentence about it."""
+    """Words for where the first of some elements is, to follow a sentence about it."""
     at = int(np.argmax(where))
     if array.ndim == 0:
         return ""

@@ -68,7 +68,7 @@ _STATUS = np.dtype(np.uint8)
 
 @dataclass(frozen=True)
 class Kinds:
-    """What keys and values of a table are, and how they are stored. Values are None for a set."""
+    """The dtypes of keys and values of a table, and the dtypes in which they are stored. Values are None for a set."""
 
     keys: np.dtype[Any]
     key_store: np.dtype[Any]
@@ -107,7 +107,7 @@ class Lanes:
         self.copied = 0
 
     def of(self, shard: int | None, device: int) -> _Lane:
-        """Those of a shard; of None, of batches that lie on the device."""
+        """The streams of a shard on a device; of None, the streams of batches that lie on the device."""
         with self._lock:
             found = self._of.get((shard, device))
             if found is None or found.forks != _core.forks():
@@ -173,7 +173,7 @@ class Batch:
         self.here = _cuda.current(self.device)
 
     def __enter__(self) -> Batch:
-        """What the batch cannot be is refused."""
+        """Refuse arguments that the batch cannot have."""
         with self.here:
             if _cuda.is_capturing(self.stream):
                 raise InvalidArgument(
@@ -204,7 +204,7 @@ class Batch:
         return _stored_views.stored_view(array, dtype, store, self.device, self.stream, what)
 
     def _refuse(self) -> None:
-        """What the library of the keys has no way to hold is refused before anything is done."""
+        """Refuse answers that the library of the keys cannot hold, before anything is done."""
         kinds = self.kinds
         if not self.answers or kinds.values is None:
             return
@@ -303,7 +303,7 @@ class Batch:
     # ---- a shard on the CPU
 
     def on_host(self, chunk: _Chunk, begin: int, rows: int, table: Any) -> Exception | None:
-        """Carry out a part there: its rows and what it answers are copied."""
+        """Carry out a part on a shard of the CPU: its rows and its answers are copied."""
         kinds = self.kinds
         handle = int(self.aside.handle)
         with _cuda.current(self.device), _cuda.translate_errors:
@@ -352,7 +352,7 @@ class Batch:
             return values, _device_arrays.give(self.keys, mask)
 
     def statuses(self) -> np.ndarray[Any, Any]:
-        """Of all rows, on the host: of a batch that some shard has refused."""
+        """The statuses of all rows, on the host, of a batch that some shard has refused."""
         found = np.zeros(self.n, _STATUS)
         with self.here:
             self._wait()
@@ -416,12 +416,12 @@ class _Piece:
     rows: int
 
     def at(self, what: str, width: int) -> tuple[int, int]:
-        """The card and the address of what of these rows."""
+        """The card of these rows, and the address of their part of the array `what`."""
         return self.batch.device, self.chunk.at(what, self.begin, width)
 
 
 class Step:
-    """What a shard is asked for its part of a call, which is a batch on one card or one on each of several."""
+    """The part of one shard in a call, whose keys are a batch on one card or a batch on each of several."""
 
     def __init__(self, batches: list[Batch]) -> None:
         self.batches, one = batches, batches[0]
@@ -549,7 +549,7 @@ def _plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _format(kinds: Kinds) -> bytes:
-    """Arrow's, of stored keys, whose shard is that of the keys."""
+    """Arrow's format of stored keys, by which their shard is that of the keys."""
     keys, stored = kinds.keys, kinds.key_store.str[1:]
     if keys.kind in "mM":
         unit = _UNITS.get(np.datetime_data(keys)[0]) if np.datetime_data(keys)[1] == 1 else None

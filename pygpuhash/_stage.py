@@ -56,7 +56,7 @@ class Stage:
         return self._keep(_cuda.DeviceArray(shape, dtype, self.ordinal, _cuda.Address(self.stream)))
 
     def of(self, array: np.ndarray[Any, Any]) -> Any:
-        """A C-contiguous array of the caller's, in the same clothes; for the CPU."""
+        """A C-contiguous array of the caller's with `.ptr` and `.get()`, as `room` has them; for the CPU."""
         return self._keep(_HostRoom(array))
 
     def _keep(self, array: Any) -> Any:

@@ -213,7 +213,7 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
 
 @dataclass
 class KeyColumn:
-    """A column as a table takes it, and the way back of its keys."""
+    """A column as a table takes it, and how distinct keys become elements of the column's library again."""
 
     array: Any
     dtype: np.dtype[Any]  # of the table's keys
@@ -497,7 +497,7 @@ def _look_up(t: Table, keys: Array, codes: Array) -> Array:
 
 
 def _in_order_on_device(t: Table, column: KeyColumn) -> Any:
-    """The same on a GPU, of the whole column at once; the values in the table become positions."""
+    """`_in_order` on a GPU, of the whole column at once; the values in the table become positions."""
     assert column.ordinal is not None
     t.accumulate(column.array, _positions(column), op="min", out=False)
     keys, positions = _pairs(t, column)

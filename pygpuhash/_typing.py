@@ -1,4 +1,4 @@
-"""What the annotations of the public methods are made of. Imported by type checkers alone."""
+"""Types for the annotations of the public methods. Imported by type checkers alone."""
 
 from __future__ import annotations
 

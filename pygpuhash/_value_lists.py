@@ -32,7 +32,7 @@ def find_all(table: Any, keys: Any, stream: Any) -> tuple[Any, Any]:
 
 
 def _find_all_of(table: Any, stored: np.ndarray[Any, Any], stream: Any) -> tuple[np.ndarray[Any, Any], Any]:
-    """The same of keys as the table stores them, in one call of the library, or two."""
+    """All values of keys as the table stores them: `find_all` in one call of the library, or two."""
     stage = table._stage(stream)
     k = stage.upload(stored)
     offsets = stage.room(stored.size + 1, _OFFSET)

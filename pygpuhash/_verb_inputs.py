@@ -1,4 +1,4 @@
-"""What the verbs on columns share: their arguments, and where the keys of a column are kept.
+"""Inputs of the verbs on columns: their common arguments, and the index or table that has the keys of a column.
 
 A column of the host goes into an index (`index_for`, `add`, `ids_of`, `find`), or as an array of numbers into a table
 (`for_table`, `both_for_table`), if it is long or a table is asked for; an array of a GPU becomes a `KeyColumn`
@@ -164,7 +164,7 @@ def for_table(column: Column, floats: str, table: dict[str, Any]) -> Array | Non
 
 
 def both_for_table(one: Column, other: Column, floats: str, table: dict[str, Any]) -> tuple[Array, Array] | None:
-    """The same of two columns, in one dtype."""
+    """The keys of two columns as numpy has them, in one dtype, if a table is to take them."""
     a, b = one.stored, other.stored
     formats = {describe(one.schema)[0], describe(other.schema)[0]}
     if a is None or b is None or (len(formats) > 1 and not formats <= _INTEGERS):

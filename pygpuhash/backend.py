@@ -103,7 +103,7 @@ class Backend:
     # ---- what a subclass defines
 
     def start(self) -> None:
-        """Become an empty table of these arguments: at first, and when the table is cleared or closed."""
+        """Become an empty table of these arguments; called at first, and when the table is cleared or closed."""
         raise NotImplementedError(f"{type(self).__qualname__} does not define start()")
 
     def run(self, op: Op, keys: Array, values: Array | None, combine: str) -> tuple[Array, Array | None]:

@@ -148,7 +148,7 @@ class Place:
         return np.asarray(array if self.kind == _core.CPU else array.get())
 
     def wait(self) -> None:
-        """Until the device has finished."""
+        """Wait until the device has finished."""
         if self.kind == _core.CUDA:
             _cuda.synchronize(self.ordinal)
 

@@ -219,7 +219,7 @@ def join(
 
 
 class _Given:
-    """A collection: its parts, and how one of its kind is made.
+    """A collection that was passed: its parts, and how another collection of its kind is made.
 
     kind : "frame", "series", "array" or "delayed". meta : pandas' or numpy's of no rows; of delayed parts None.
     """
@@ -297,7 +297,7 @@ class _Given:
         shards: int | None,
         results: dict[str, Any],
     ) -> Any:
-        """Keys beside their results, of which there is one."""
+        """Keys beside their one result."""
         if self.kind in ("frame", "series"):
             pd = _library("pandas")
             empty = Partial(self.meta, {})
@@ -503,7 +503,7 @@ _making = threading.Lock()
 
 
 def _once(token: str | None, make: Callable[[], Any]) -> Any:
-    """What a process makes once and all of its tasks use."""
+    """An object that a process makes once, and that all of its tasks use."""
     if token is None:
         return make()
     with _making:

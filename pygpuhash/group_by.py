@@ -316,7 +316,7 @@ def _combined(op: str, name: str, parts: list[Any], codes: Ids, groups: int, sta
 
 
 def _with_room(array: Array | None, size: int, dtype: np.dtype[Any]) -> Array:
-    """The array, of this dtype and with room for so many elements; beyond what was there, zeros."""
+    """The array in this dtype, with room for so many elements; zeros follow the elements that it had."""
     if array is not None and array.size >= size and array.dtype == dtype:
         return array
     held = 0 if array is None else array.size

@@ -345,7 +345,7 @@ def _first(given: Any) -> Any:
 
 
 def _way_back(keys: Any, column: Column, core: CoreIndex) -> Any:
-    """How keys become what the column was, if the index has its type; without the column's memory, if that can be."""
+    """How keys become a column of the caller's library, if the index has its type; holds no column if possible."""
     if not plain.same_type(column.schema, core.keys(0, 0).__arrow_c_schema__()):
         return None
     empty = _emptied(keys)
@@ -385,7 +385,7 @@ def _emptied(keys: Any) -> Any:
 
 
 class _named:
-    """A TypeError of the engine says which column it is about."""
+    """A context in which a TypeError of the engine names the column."""
 
     __slots__ = ("_what",)
 

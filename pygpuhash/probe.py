@@ -73,7 +73,7 @@ def _row_by_child(candidate: Candidate) -> BackendInfo:
 
 
 def _ask(key: str) -> tuple[dict[str, Any] | None, str]:
-    """What a child says of a candidate; or None, and what became of the child.
+    """The answer of a child process about a candidate; or None, and what became of the child.
 
     It gets files, not pipes: whatever it may start keeps those open.
     """
@@ -121,7 +121,7 @@ def _signal_name(number: int) -> str:
 
 
 def main() -> None:
-    """The child."""
+    """The program of the child process."""
     write = int(sys.argv[1])
     asked = json.load(sys.stdin)
     sys.path[:] = asked["path"]

@@ -233,7 +233,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _target(announced: _Announced) -> str | type:
-    """What an entry point stands for: the path of its module, or its class."""
+    """The path of the module of an entry point, or its class."""
     key = announced.distribution, announced.name
     if key not in _resolved:
         _resolved[key] = _load(announced)
@@ -335,7 +335,7 @@ def _announced_candidate(a: _Announced, announced: list[_Announced]) -> Candidat
 
 
 def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced], load: bool) -> BackendInfo:
-    """What a distribution announces. holder: the module that the plain name stands for, if the C library found one."""
+    """The row of an entry point. holder: the module that the plain name stands for, if the C library found one."""
     target = _target(a)
     name, state, note = a.name, "usable", None
     if holder is not None and not _same_file(target, holder):

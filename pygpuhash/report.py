@@ -47,7 +47,7 @@ def _row(r: Result) -> list[str]:
 
 
 def _share(phase: Phase) -> str:
-    """Of the ceiling. What is well above it is no share of anything; the notes say why."""
+    """The share of the ceiling as text. A rate well above the ceiling has none; the notes say why."""
     return f"{phase.share:.0%}" if phase.share <= _MOST_SHARE else ">100%"
 
 
@@ -63,7 +63,7 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 
 
 def _notes(results: list[Result]) -> list[str]:
-    """What the figures mean, how much was run, and what the machine did at best."""
+    """Sentences about what the figures mean, how much was run, and what the machine did at best."""
     lines = ["count to mixed: million keys/s, median; in brackets the share of this machine's ceiling, measured beside"]
     for r in results:
         if not r.phases:
@@ -87,7 +87,7 @@ def _notes(results: list[Result]) -> list[str]:
 
 
 def _repeats(r: Result) -> list[str]:
-    """That batches were made longer, and what short ones take."""
+    """Sentences about batches that were made longer, and about the time that short ones take."""
     lines = []
     if r.repeats:
         times = ", ".join(f"{name} {n:,} times" for name, n in r.repeats.items())
@@ -99,7 +99,7 @@ def _repeats(r: Result) -> list[str]:
 
 
 def _doubts(r: Result) -> list[str]:
-    """Why the figures may be too low, or a share too high."""
+    """Sentences about why the figures may be too low, or a share too high."""
     lines = []
     if r.others is not None and r.others > _BUSY * r.cpus:
         took = f"other processes took {r.others:.1f} of {r.cpus} CPUs"

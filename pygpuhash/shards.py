@@ -141,7 +141,7 @@ def _ids(column: Column, shards: int, seed: int, threads: int | None) -> NDArray
 
 
 def _named(column: Column, chunk: object, *arguments: Any) -> None:
-    """A TypeError says which column it is about."""
+    """A context in which a TypeError names the column."""
     try:
         partition_rows(column.schema, chunk, *arguments)
     except TypeError as error:

@@ -365,7 +365,7 @@ class Table(_core.CoreTable):
 
         The file is Arrow IPC with the columns "key" and "value": pyarrow, polars and duckdb read it. It is written
         under another name, and takes its own when it is complete and on the disk: a crash, Ctrl-C or a full disk leave
-        what was there before. Some blocks of 16 MiB are in memory beside the table; where other threads write to it
+        what was there before. Some blocks of the file are in memory beside the table; where other threads write to it
         meanwhile, all pairs. `gh.progress` hears of the rows.
 
         Raises OSError with what the system says: `FileExistsError`, `PermissionError`, a full disk.

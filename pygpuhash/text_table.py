@@ -390,7 +390,7 @@ class TextTable(Table):
             self._replace(made)
 
     def flush(self, first: int | None = None, count: int | None = None, *, stream: Any = None) -> None:
-        """Drop what erased keys left behind, their bytes, too; of a range of buckets, what the table of ids has."""
+        """Drop what erased keys left behind, their bytes, too; of a range of buckets, only in the table of ids."""
         _refuse_stream(stream)
         self._open()
         with self._lock:
@@ -490,7 +490,7 @@ class TextTable(Table):
         return state.table.stats() | {"index_keys": float(state.index.size), "index_bytes": float(state.index.nbytes)}
 
     def histogram(self, n: int = 32) -> Any:
-        """That of the table of ids."""
+        """The histogram of the table of ids."""
         return self._open().table.histogram(n)
 
     def _info(self) -> Any:
@@ -515,7 +515,7 @@ class TextTable(Table):
 
     @property
     def value_dtype(self) -> Any:
-        """That of the values; None for a set."""
+        """The dtype of the values; None for a set."""
         return self._value_dtype
 
     @property
@@ -525,7 +525,7 @@ class TextTable(Table):
 
     @property
     def stream(self) -> None:
-        """None."""
+        """None: a table of text is on the CPU."""
         return
 
     @property

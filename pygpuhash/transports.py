@@ -36,7 +36,7 @@ _TAIL = 1 << 16  # bytes at the end of a shard's file, with the checksums of all
 
 @dataclass
 class Call:
-    """What a shard is asked: a method of `_SERVED`, its arguments, and the tag of the batch."""
+    """A question to a shard: a method of `_SERVED`, its arguments, and the tag of the batch."""
 
     shard: int
     method: str
@@ -130,7 +130,7 @@ _SERVED: Mapping[str, Callable[..., Any]] = {
 
 
 def digest(file: Path) -> str:
-    """Of the end of a file of Arrow with checksums, which names the whole."""
+    """A digest of the end of an Arrow file, whose checksums stand for the whole file."""
     with file.open("rb") as data:
         data.seek(max(file.stat().st_size - _TAIL, 0))
         return hashlib.sha256(data.read()).hexdigest()
@@ -159,7 +159,7 @@ class Transport(Protocol):
         """A transport without shards to the same devices, for copies that each process reads by itself."""
 
     def close(self) -> None:
-        """End; all shards are released."""
+        """Release all shards; the transport cannot be used again."""
 
 
 class Local:
@@ -400,7 +400,7 @@ class Dask:
             ) from None
 
     def _result(self, call: Call, future: Any) -> Any:
-        """A shard gives its exceptions as results: what is raised here is of the way there."""
+        """The result of a call. A shard returns its exceptions as results, so that a raised one is of the way to it."""
         try:
             if isinstance(future, Exception):
                 raise future

@@ -137,7 +137,7 @@ def _absent(unique: Array, n: int, rng: np.random.Generator) -> Array:
 
 
 def _distinct(keys: Array) -> Array:
-    """The distinct ones, sorted. numpy.unique without counts hashes, which takes ten times as long for random keys."""
+    """The distinct keys, sorted. numpy.unique without counts hashes, which takes ten times as long for random keys."""
     ordered = np.sort(keys)
     first = np.ones(ordered.size, bool)
     first[1:] = ordered[1:] != ordered[:-1]

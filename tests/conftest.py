@@ -1,4 +1,4 @@
-"""What holds for all tests, however they were started."""
+"""Settings of pytest for all tests: groups, GPUs, time limits, warnings."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Calls with one key, and how long they take: of cpu_calls, gpu_calls, and `python -m asv_bench.overhead`."""
+"""Calls with one key, and a clock for them: shared by cpu_calls, gpu_calls, and `python -m asv_bench.overhead`."""
 
 import statistics
 import time

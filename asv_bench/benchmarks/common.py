@@ -1,4 +1,5 @@
-"""What the benchmarks share. The lists are fixed, so that every machine discovers the same parameters."""
+"""Lists of parameters and helpers that the benchmarks share. The lists are fixed, so that every machine discovers the
+same parameters."""
 
 import os
 import statistics

@@ -1,4 +1,4 @@
-"""Batches on tables, and rows on indices, by one thread: the courses of compare_builds."""
+"""Batches of tables, and rows of indexes, by one thread: the courses (courses.py) that compare_builds measures, too."""
 
 from harness.courses import OPERATIONS, Distinct, Export, TableCourse, least_times, sizes
 

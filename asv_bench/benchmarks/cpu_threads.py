@@ -1,4 +1,4 @@
-"""What more threads bring: nanoseconds per key by the wall clock, of as many threads as are named."""
+"""The gain of more threads: nanoseconds per key by the wall clock, with the named number of threads."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the card can do at best. A change here is not one of the library, and no regression is looked for."""
+"""Ceilings of the card. A change of one is not the library's, and no regression is looked for."""
 
 from .common import ACCESSES, median_ceiling, require
 

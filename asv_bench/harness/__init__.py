@@ -1,1 +1,1 @@
-"""What the suite, the report, the sweep and the figures share."""
+"""Modules that the suite, the report, the sweep and the figures share."""

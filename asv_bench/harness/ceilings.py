@@ -1,4 +1,4 @@
-"""What an operation is compared with: the accesses that it cannot do without, timed in the same run.
+"""Ceilings: the accesses that an operation cannot do without, timed in the same run as the operation.
 
 A find has to read one slot at a random place, an insert, assign, accumulate or erase has to change one atomically. The
 ratio of a table to its ceiling tells how much its hashing, comparing and probing cost beyond that; it can be compared

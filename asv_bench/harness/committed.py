@@ -1,4 +1,4 @@
-"""The results that are committed, by what was measured. A file that is broken is named, and left out."""
+"""Reads the committed results, sorted by the benchmark. A file that is broken is named, and left out."""
 
 from __future__ import annotations
 

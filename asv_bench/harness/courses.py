@@ -1,4 +1,4 @@
-"""What compare_builds measures: courses, each a few operations in turn on one table or index of each build.
+"""Courses, which compare_builds measures: each is a few operations in turn on one table or index of each build.
 
 A course is opened on a build, which gives it a table of its own, and then goes around: every round is the same work for
 every build, all of it by one thread, and `step` returns the processor time of one operation. Results are verified.

@@ -1,4 +1,4 @@
-"""What hive's protocol costs: the module beside one that is compiled with the mistakes of the paper's protocol."""
+"""The cost of hive's protocol: its module beside one that is compiled with the mistakes of the paper's protocol."""
 
 from __future__ import annotations
 

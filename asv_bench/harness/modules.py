@@ -1,4 +1,4 @@
-"""Modules of a structure that are compiled here, for a figure."""
+"""Compiles modules of a structure, with changes, for a figure."""
 
 from __future__ import annotations
 

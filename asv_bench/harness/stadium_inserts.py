@@ -1,4 +1,7 @@
-"""Inserts of one kind into one table, for a profiler: ``python -m asv_bench.harness.stadium_inserts NAME LOAD N``."""
+"""Inserts into one table of stadium, with one value of the option `inserts`, for a profiler.
+
+python -m asv_bench.harness.stadium_inserts NAME LOAD N
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
+// A table of uint64 -> uint64 over the C ABI of libgpuhash, which is in gpuhash.h.
 package main
 
 // #cgo pkg-config: gpuhash

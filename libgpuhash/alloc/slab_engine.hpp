@@ -1,4 +1,4 @@
-// What stands between the allocator's host code (kit/slab_heap_owner.hpp) and its kernels. heap is a slab_heap.
+// The functions by which the allocator's host code (kit/slab_heap_owner.hpp) calls its kernels. heap is a slab_heap.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

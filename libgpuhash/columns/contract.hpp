@@ -55,13 +55,13 @@ GH_FN uint64_t of_null(uint64_t root) { return key_of(root, null); }
 
 GH_FN uint64_t of_word(uint64_t key, uint64_t word) { return mix(key ^ word); }
 
-// high * 2^64 + low, of which both are words of two's complement. What fits int64_t is one word.
+// high * 2^64 + low; both are words of two's complement. A number that int64_t holds is one word.
 GH_FN uint64_t of_integer(uint64_t key, uint64_t low, uint64_t high) {
   const uint64_t beyond = high + (low >> 63);  // high, less the sign of low
   return of_word(beyond ? derive(key, beyond) : key, low);
 }
 
-// Without a branch on what floats mostly differ in, whether they are integers.
+// There is no branch on whether a float is an integer, in which floats mostly differ.
 GH_FN uint64_t of_float(uint64_t integer_key, uint64_t fraction_key, double d) {
   if (d >= 0x1p63 && d < 0x1p64) return of_integer(integer_key, uint64_t(d), 0);
   uint64_t bits = 0x7ff8000000000000u;  // of all NaNs
@@ -141,11 +141,11 @@ GH_FN uint64_t of_bytes(const bytes_keys& keys, const u8* p, size_t n) {
 
 // ---- rows of several columns -----------------------------------------------------------------------------------------
 
-// So far the key of rows, then what came of the fields before.
+// The hash of a row so far: at first the key of rows, then mixed with the hash of each field.
 GH_FN uint64_t next_field(uint64_t so_far, uint64_t hash) { return mix(so_far ^ hash); }
 
-// The hash of a row as a field of another row. As it is, it would be what came of the same fields in the outer row, and
-// all rows (x, (x)) would have one hash.
+// The hash of a row as a field of another row. Without this step it would equal the outer row's hash after the same
+// fields, and all rows (x, (x)) would have one hash.
 GH_FN uint64_t of_inner_row(uint64_t hash) { return derive(hash, 1); }
 
 }  // namespace contract

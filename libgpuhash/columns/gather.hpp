@@ -138,9 +138,9 @@ class gatherer {
     return g;
   }
 
-  // A few rows at a time. Where the first of them is short: the keys with the hashes of short ones, without a branch, and
-  // then the hashes of the others; else key by key. What the loops read lies in variables of their own: the compiler
-  // cannot know that no item is written over it.
+  // A few rows at a time. If the first of them is short: the keys with the hashes of short ones, without a branch, and
+  // then the hashes of the others; else key by key. The loops read variables of their own, since the compiler cannot
+  // know that no item is written over others.
   template <layout how>
   gathered texts(int64_t begin, int64_t end, int64_t from, item<Key>* out) const {
     constexpr int64_t few = 64;

@@ -1,3 +1,4 @@
+// Keys of an index as an Arrow array: see give.hpp.
 #include "libgpuhash/columns/give.hpp"
 
 #include <deque>
@@ -8,8 +9,8 @@
 namespace gpuhash::columns {
 namespace {
 
-// What an array and its schema own. Both structs of Arrow are given away as a whole: children are released with the
-// parent.
+// The memory that an array and its schema own. Both structs of Arrow are given away as a whole: children are released
+// with the parent.
 struct node {
   growing<char> validity, cells, bytes;
   const void* buffers[3] = {};
@@ -77,7 +78,8 @@ class column_writer {
     next();
   }
 
-  /// The format of what comes out: text and bytes have offsets of 4 bytes where they had, and where that suffices.
+  /// The format of the keys that are given: text and bytes have offsets of 4 bytes if the column had, and if 4 bytes
+  /// suffice.
   std::string finish(ArrowArray* a) {
     std::string format = type_.format;
     if (has_offsets()) format = narrow_offsets();

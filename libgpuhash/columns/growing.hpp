@@ -22,7 +22,7 @@ namespace memory {
 
 inline constexpr size_t page = tunable("large_page", size_t{2} << 20), large = tunable("large_array", size_t{4} << 20);
 
-/// What is mapped for so many bytes. Linux puts a mapping of whole huge pages where huge pages fit.
+/// The size of the mapping for so many bytes. Linux puts a mapping of whole huge pages where huge pages fit.
 inline size_t mapped(size_t bytes) { return (bytes + page - 1) / page * page; }
 
 inline void* map(size_t bytes) {

@@ -1,3 +1,4 @@
+// The index of columns: see index.hpp.
 #include "libgpuhash/columns/index.hpp"
 
 #include <algorithm>
@@ -216,7 +217,7 @@ class index_of final : public index {
 
   // ---- finding ----------------------------------------------------------------------------------------------------
 
-  // What a row comes to: an id, or whether there is one.
+  // The answer to a row: its id, or whether it has one.
   static int64_t answer(const partition<Key>& p, uint32_t number, bool here, int64_t*) {
     return int64_t(p.id(number)) | -int64_t(!here);
   }
@@ -224,7 +225,7 @@ class index_of final : public index {
   static int64_t absent(int64_t*) { return absent_id; }
   static uint8_t absent(uint8_t*) { return 0; }
 
-  // The answer to each row, for_null to nulls of a dictionary's indices.
+  // Writes the answer to each row; nulls among the indices of a dictionary get for_null.
   template <class Answer>
   gpuhash_status find_rows(const rows& given, Answer* out, Answer for_null) const {
     const column_view& column = given.columns[0];

@@ -48,7 +48,7 @@ inline bool same_bytes(const char* a, const char* b, size_t n) {
   return differ == 0;
 }
 
-/// What hashes are keyed by. Each factor of a product depends on the seed: bytes that meet a constant would make a product
+/// The keys of the hash. Each factor of a product depends on the seed: bytes that meet a constant would make a product
 /// zero, and then the other factor would not count.
 struct hash_keys {
   uint64_t seed, one, two;
@@ -151,7 +151,7 @@ struct bytes_key {
     return fold(fold(low ^ keys.seed, next ^ keys.one) ^ rest ^ odd3, odd2);
   }
 
-  // What stays of the 4 and the next 8 bytes at a key of each length.
+  // Masks: the bits of the first 4 and the next 8 bytes that belong to a key of each length.
   struct cut_words {
     uint64_t first, next;
   };
@@ -167,7 +167,7 @@ struct bytes_key {
 inline constexpr bytes_key::cut_table bytes_key::cuts;
 static_assert(sizeof(void*) == 8 && sizeof(bytes_key) == 24);
 
-/// Memory for bytes that stay where they are. What was put in last may be taken back.
+/// Memory for bytes that stay where they are. The bytes that were put in last may be taken back.
 class heap {
  public:
   char* take(size_t n) {
@@ -268,13 +268,13 @@ class partition {
     }
   }
 
-  /// What the first slot says of an item: `tagged`, it has the item's tag and the number of an entry; `other`, it has
-  /// another key's; neither: the item is null, or its key is absent.
+  /// The result of a look at the first slot of an item: `tagged`, the slot has the item's tag and the number of an
+  /// entry; `other`, it has another key's tag; neither: the item is null, or its key is absent.
   struct first_slot {
     uint32_t number;  // 0 if it is not tagged
     bool tagged, other;
   };
-  /// Where to look, for as long as nothing is added.
+  /// The slots to search, for as long as nothing is added.
   struct probe_type {
     const uint64_t* slots;
     uint64_t mask;
@@ -284,7 +284,7 @@ class partition {
       const bool used = (i.null == 0) & (slot != 0), equal = slot >> 32 == i.hash >> 32;
       return {(uint32_t(slot) - 1) & (0 - uint32_t(used & equal)), bool(used & equal), bool(used & !equal)};
     }
-    /// Of the slots after the first one: the number in the next that has the item's tag, or nothing.
+    /// In the slots after the first one: the entry's number in the next slot that has the item's tag, or nothing.
     uint32_t tagged_further(const item<Key>& i) const {
       for (uint64_t at = ((i.hash >> 32) + 1) & mask;; at = (at + 1) & mask) {
         if (slots[at] == 0) return nothing;

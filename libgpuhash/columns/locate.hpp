@@ -8,7 +8,8 @@
 
 namespace gpuhash::columns {
 
-/// Of a group of items: a bit for each whose tag an entry has, that entry's number, and a bit for each that is null.
+/// For a group of items: a bit for each item whose tag an entry has, that entry's number, and a bit for each item that
+/// is null.
 template <size_t Group>
 struct located {
   static_assert(Group <= 64);  // bits of a word
@@ -22,8 +23,9 @@ void each_bit(uint64_t bits, Serve serve) {
   for (; bits; bits &= bits - 1) serve(std::countr_zero(bits));
 }
 
-/// First the first slots of all, without a branch, then what follows after those of other keys. probe_of(item): the slots of
-/// its partition. Bits are gathered in variables of their own: GCC keeps members in memory.
+/// Looks at the first slots of all items, without a branch; then at the following slots for items whose first slot has
+/// another key's tag. probe_of(item): the slots of its partition. Bits are gathered in variables of their own: GCC
+/// keeps members in memory.
 template <size_t Group, class Key, class Probe>
 located<Group> locate_by(const item<Key>* items, size_t n, Probe probe_of) {
   located<Group> l;

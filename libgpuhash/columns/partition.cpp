@@ -1,3 +1,4 @@
+// Rows by shard on the CPU: see partition.hpp.
 #include "libgpuhash/columns/partition.hpp"
 
 #include <algorithm>

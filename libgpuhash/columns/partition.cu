@@ -22,7 +22,7 @@ using i64 = int64_t;
 constexpr u32 warps_of_block = partition_threads / 32;
 constexpr u32 warp_threads = 32;
 
-// In the place of the word of a key: shards are known.
+// Stands for the type of a key: the shards are known.
 struct known {};
 
 // ---- the shard of a row ----------------------------------------------------------------------------------------------
@@ -244,7 +244,8 @@ class moving_block {
     }
   }
 
-  // Where the rows of each warp and digit go, in the order of digits, and what is added for their place in the results.
+  // Where the rows of each warp and digit go, in the order of digits, and the distance from there to their place in the
+  // results.
   GH_FN void reserve() const {
     u32 own = 0;
     for (u32 i = 0; me < w.digits && i < warps_of_block; ++i) own += counts[i * w.digits + me];

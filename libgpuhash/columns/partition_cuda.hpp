@@ -1,4 +1,5 @@
-// Rows by shard on a CUDA device: what partition.cu is asked for when all is checked, and how much memory it takes.
+// Rows by shard on a CUDA device: the function of partition.cu that the C function calls once it has checked its
+// arguments, and the bytes of scratch memory that it needs.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 
 namespace gpuhash::columns {
 
-// Those sizes that have a name are smaller in tests (tests/sizes/kernels.hpp), so that a few thousand rows meet all that
-// many do.
+// Sizes with a name are smaller in tests (tests/sizes/kernels.hpp), so that a few thousand rows reach all code that
+// many rows do.
 
 // A block takes a tile of rows at a time, `each` by each thread, and divides it by one digit of the shards.
 constexpr uint32_t partition_threads = tunable("cuda.shard_threads", 512u);

@@ -1,3 +1,4 @@
+// The published hash of rows: see row_hash.hpp.
 #include "libgpuhash/columns/row_hash.hpp"
 
 #include <stdlib.h>

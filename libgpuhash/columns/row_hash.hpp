@@ -9,7 +9,7 @@ namespace gpuhash::columns {
 /// May instructions of AVX2 be used? The processor has them, and GPUHASH_ISA does not leave them out.
 bool has_avx2();
 
-/// What the hash calls the cells of a family.
+/// The kind that the hash has for the cells of a family.
 contract::kind kind_of(family f);
 
 /// bits: 64, one word for each row, or 128, two. May throw bad_alloc.

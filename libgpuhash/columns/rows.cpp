@@ -1,3 +1,4 @@
+// The rows of an ArrowArray, checked: see rows.hpp.
 #include "libgpuhash/columns/rows.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The type of a column, from an ArrowSchema: see type.hpp.
 #include "libgpuhash/columns/type.hpp"
 
 #include <cstdlib>

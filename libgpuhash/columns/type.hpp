@@ -62,7 +62,7 @@ struct row_type {
 constexpr size_t most_columns = 4096;
 constexpr int most_depth = 32;
 
-/// Read a schema. UNSUPPORTED names a type that has no equality here, INVALID_ARGUMENT a struct that is none.
+/// Reads a schema. UNSUPPORTED names a type that has no equality here, INVALID_ARGUMENT a struct that is no schema.
 gpuhash_status read_type(const ArrowSchema* schema, row_type* out, gpuhash_error* err);
 
 /// May rows of type `given` be looked up among those of `own`? INVALID_ARGUMENT names the two columns that never match.

@@ -106,7 +106,7 @@ class batch_of_leaders {
     any_failed_ = false;
   }
 
-  // The batch goes to the table, and says what became of it. 0: the elements in it now.
+  // The batch of leaders goes to the table, and gets their statuses. 0: no element is in it now.
   [[gnu::noinline]] u32 leave(const request& q, size_t begin, u32 out, part_server serve) {
     if (!out) return 0;
     request r = q;
@@ -127,7 +127,7 @@ class batch_of_leaders {
     return 0;
   }
 
-  // Of the first n elements, those that follow leader_of(j) say what it said if that is a failure.
+  // Among the first n elements, those that follow leader_of(j) get the leader's status if that is a failure.
   template <class LeaderOf>
   void tell_followers(const request& q, size_t begin, u32 n, LeaderOf leader_of) {
     for (u32 j = 0; j < n && any_failed_; ++j) {
@@ -159,9 +159,9 @@ class batch_of_leaders {
   u8 said_[Most];  // of each leader, once any has failed
 };
 
-// Any keys. The cache has one place for each of some thousands of keys, and a place is the latest comer's. An element whose
-// key is in its place follows the one that brought it there; any other element takes the place. Who loses its place, and at
-// the end who has one, goes to the table.
+// Any keys. The cache has one place for each of some thousands of keys, and the latest key takes a place. An element
+// whose key is in its place follows the element that brought the key there; any other element takes the place for its
+// own key. A key that loses its place, and every key that has one at the end, goes to the table.
 template <class F>
 class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   using base = batch_of_leaders<F, most_in_cache>;
@@ -171,8 +171,8 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
  public:
   static constexpr u32 most = most_in_cache;
 
-  // How many of the first ones of begin .. begin + n - 1 repeat a key, as a share of them. Keys are distinguished by the bits
-  // that they are hashed to.
+  // How many of the first elements of begin .. begin + n - 1 repeat a key, as a share of them. Keys are distinguished
+  // by the bits that they are hashed to.
   static double repeating(const request& q, size_t begin, u32 n) {
     constexpr u32 log_bits = 16;
     u64 seen[(1u << log_bits) / 64] = {};
@@ -260,7 +260,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
     }
     return out;
   }
-  // Here it cannot be foreseen which element follows a leader, so that there is no branch on it.
+  // The processor cannot predict which element follows a leader here, so that there is no branch on it.
   template <class May, class Join>
   [[gnu::noinline]] u32 take_any(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
                                  Join join_them) {
@@ -301,8 +301,8 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
 };
 
 // Few keys, each of them many times. A key keeps its place, so that it goes to the table once for all of its elements,
-// however many there are, and later elements take a branch that the processor foresees. When as many keys as the cache
-// takes are there, others go by themselves.
+// however many there are, and later elements take a branch that the processor predicts. When the cache has as many keys
+// as it takes, elements of other keys go to the table one by one.
 template <class F>
 class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
   using base = batch_of_leaders<F, most_in_cache_of_few>;
@@ -358,8 +358,8 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
     return this->sum_;
   }
 
-  // Elements from number `first` on, as long as they have the key of the one before: sorted ones, or all of one key. The
-  // number of the first one that has not; it is read again.
+  // Elements from number `first` on, as long as each has the key of the one before: sorted keys, or one key only.
+  // Returns the number of the first element with another key, which is read again.
   template <class May, class Join>
   GH_FN u32 follow_last(const request& q, size_t begin, u32 first, u32 end, May may, Join join_them) {
     if (!first || leads_[first - 1] == itself) return first;
@@ -376,7 +376,8 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
     places_[at].v = sum;
     return j;
   }
-  // n elements, of which the first is number `first`. Those that go by themselves are appended to the batch.
+  // n elements, of which the first is number `first`. Elements whose keys have no place in the cache are appended to
+  // the batch.
   template <class May, class Join>
   [[gnu::noinline]] u32 take(const request& given, size_t begin, u32 first, u32 n, u32 out, May may, Join join_them) {
     const request q = given;  // the compiler knows that no other code writes to it
@@ -415,8 +416,8 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
   uint16_t leads_[most];          // the place of the key of each element; or itself
 };
 
-// serve_combined: parts go through a cache if an eighth of a sample repeats a key, and through that of few keys if a sixth
-// does.
+// serve_combined: slices go through a cache if an eighth of a sample repeats a key, and through the cache of few keys
+// if a sixth does.
 template <class F>
 totals serve_by_caches(const request& q, u32 kind, bool always, bool* may_be_few, size_t begin, size_t end,
                        part_server serve) {

@@ -25,7 +25,7 @@ GH_FN void add_sums(totals* sum, totals* batch_sum, int live, int used, int good
     atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
   if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum + stripe) + lane, u64((long long)mine));
 }
-// What each lane's element did. Only mixed batches have op codes, which may be bad.
+// The result of each lane's element. Only mixed batches have op codes, which may be bad.
 template <bool Mixed>
 GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad) {
   const int live_here = warp_sum(live);

@@ -55,8 +55,8 @@ concept looks_at_lines = looks_at_homes<Op> && requires(const typename Op::table
 template <class Op>
 concept lies_elsewhere = requires(const typename Op::table& t) { Op::goes_by_lines(t); };
 
-// What the homes of all elements of a warp say: this lane's element is `left` where the home does not decide. Rows of four
-// elements of each tile are in flight.
+// Visits the homes of all elements of a warp: `left` of a lane is set if the home does not decide its element. Rows of
+// four elements of each tile are in flight.
 template <class Op, class Index>
 GH_FN result<typename Op::F> look_at_homes(const typename Op::tile_type& tile, const typename Op::table& t,
                                            typename Op::key k, Index home, bool* left, u32* onward) {
@@ -99,7 +99,7 @@ GH_FN result<typename Op::F> look_at_homes(const typename Op::tile_type& tile, c
   return {u32(there), 0, 0, there ? answer : value(0)};
 }
 
-// What waits for more than its home, for each warp of a block.
+// Elements that need more than their home, for each warp of a block.
 template <class Op>
 struct waiting_elements {
   typename Op::word* line;
@@ -108,7 +108,7 @@ struct waiting_elements {
   u32 there;
 };
 
-// Looks for the elements that are left, line after line. A tile takes the next one as soon as it is done with one.
+// Serves the elements that are left, line after line. A tile takes the next element as soon as it is done with one.
 template <class Op>
 GH_FN void look_further(const typename Op::tile_type& tile, const typename Op::table& t, typename Op::key k,
                         typename Op::word* line, bool left, result<typename Op::F>* res) {
@@ -204,7 +204,7 @@ GH_FN result<typename Op::F> serve_left(typename Op::tile_type& tile, const type
   return res;
 }
 
-// What the element of this lane answered, if `carries`; else `no`.
+// The answer of this lane's element, if `carries`; else `no`.
 template <class Op, int P, class Index>
 GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typename Op::table& t, joiner j,
                                          bool carries, u32 kd, typename Op::key k, typename Op::F::value v,
@@ -264,7 +264,7 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
       beyond = own ? d == verdict::next : beyond;
     }
   }
-  __syncwarp();  // what follows is ordered after the loads of other lanes
+  __syncwarp();  // accesses from here on are ordered after the loads of other lanes
   if constexpr (requires { Op::absent(t, kd, k, home); })
     if (left && beyond) left = !Op::absent(t, kd, k, home);
 

@@ -42,7 +42,8 @@ class leaving_pairs {
   GH_FN void need_room(u32 n) {
     if (__builtin_expect(n_ + n > most, 0)) leave();
   }
-  // Without a branch on whether it is one: half of the slots of a table are empty, and no processor can tell which.
+  // There is no branch on whether a slot holds a pair: half of the slots of a table are empty, and no processor can
+  // predict which.
   GH_FN void add(Key k, Value v, bool is_one = true) {
     key_[n_] = k;
     value_[n_] = v;

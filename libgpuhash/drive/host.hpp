@@ -27,15 +27,15 @@
 
 GH_BEGIN
 
-// An operation that has to visit another line, and whose it is.
+// An operation that has to visit another line, and the element that it serves.
 template <class Op>
 struct waiting_op {
   Op op;
   size_t element;
 };
 
-// Batches of several kinds through one driver, to which the table says the kind. Where each kind's own driver would win
-// little, it is not worth the time that it takes to compile.
+// Batches of several kinds through one driver, to which the table says the kind. A driver for each kind would gain
+// little, and takes long to compile.
 template <class Table>
 struct table_of_kind : Table {
   u32 kind;
@@ -84,7 +84,7 @@ struct host_pass {
     return host_read_once(v);
   }
 
-  // What element i answers, or seems to if the operation is not done: then it is overwritten later.
+  // The answer of element i, or a preliminary one if the operation is not done: it is overwritten later.
   GH_FN void deposit(size_t i, const result<F>& r, bool done = true) {
     if (q.status) q.status[i] = u8(r.status);
     if (q.out_values) {
@@ -133,7 +133,7 @@ struct host_pass {
     list[n++] = {op, i};
   }
 
-  // Visit the line of a read. True if that finished it; if not, it is as if nothing had happened.
+  // Visits the line of a read. True if that finished it; otherwise the operation is unchanged.
   GH_FN bool look(Op op, size_t i) {
     bool done = visit(op);
     deposit(i, op.res, done);
@@ -141,9 +141,9 @@ struct host_pass {
     return done;
   }
 
-  // Serve up to block_size operations: first(j, op) sets number j up, and may find that there is nothing to do;
-  // element(j) is whose it is. Reads are looked at first, all of them without a branch on whether they are done, and
-  // those that are not are visited again while their line is in the cache.
+  // Serves up to block_size operations: first(j, op) sets number j up, and returns false if there is nothing to do;
+  // element(j) is the element of number j. Reads are looked at first, all of them without a branch on whether they are
+  // done; reads that are not done are visited again while their line is in the cache.
   template <class First, class Element>
   GH_FN void serve_all(u32 many, First first, Element element, waiting* list, u32& n) {
     Op op;
@@ -347,14 +347,14 @@ class alignas(64) host_driver {
 // Kinds that host_engines may have share the driver of mixed batches.
 inline constexpr u32 kinds_of_one_driver = (mixable_kinds & writing_kinds) | 1u << mixed;
 
-// One function for all who call it: it is long.
+// One function for all callers: it is long.
 template <class Op, class Find>
 [[gnu::noinline]] totals serve_range(const typename Op::table& t, const request& q, size_t begin, size_t end) {
   host_driver<Op, Find> driver(t, q);
   return driver.serve(begin, end);
 }
 
-// Are equal keys of this batch looked for? *always: all of it goes through caches.
+// Are equal keys of this batch combined? *always: the whole batch goes through caches.
 inline bool may_combine(const request& q, u32 kind, size_t n, bool* always) {
   const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
                      q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);

@@ -1,4 +1,4 @@
-// The sizes of the CPU driver: how many elements a block has, and how many of a batch one thread takes at a time.
+// Sizes of the CPU driver: the elements of a block, and the elements of a chunk, which one thread takes at a time.
 #pragma once
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"

@@ -46,7 +46,7 @@ GH_FN u32 read_op(const request& q, size_t i) {
   return code <= erase ? code : u32(nop);
 }
 
-// What element i answered. Counts are 8 bytes whatever the table's values are.
+// The answer of element i. Counts are 8 bytes whatever the table's values are.
 template <class F>
 GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
   if (q.status) q.status[i] = u8(r.status);

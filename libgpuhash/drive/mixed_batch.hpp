@@ -30,8 +30,8 @@ class chunk_by_kind {
     const request q = given;  // the compiler knows that no other code writes to it
     for (u32 j = 0; j < n; ++j) kind_of_[j] = u8(read_op(q, begin + j));
     asm volatile("" : : "r"(this) : "memory");  // R1
-    // Where the next element of a kind goes is known when the last one has gone there: so several rows of elements go at
-    // a time, of which none waits for another.
+    // The place of the next element of a kind is known only when the last element of that kind has its place. So
+    // several slices of the chunk are placed side by side, none of which waits for another.
     const u32 row = n / rows;
     const auto end_of = [&](u32 r) { return r + 1 == rows ? n : (r + 1) * row; };
     u32 next[rows][kinds];

@@ -30,7 +30,8 @@ class model {
   // Runs one operation to its end on the calling tile.
   virtual reply run(const op& o) = 0;
 
-  // Before the setup is made: what all runs will be of. Throws bad_input for what this structure cannot run.
+  // Called before the setup is made, with the program of all runs that follow. Throws bad_input for a program that this
+  // structure cannot run.
   virtual void begin_program(const program&) {}
 
   // ---- the rest is asked while no tile runs, and must not go through the tile ----
@@ -39,9 +40,9 @@ class model {
   virtual std::optional<u64> stored(u32 key) const = 0;
   // The first broken invariant in one sentence, or "".
   virtual std::string check() const = 0;
-  // Called when o answered full: "" if there really was no room for its key, else why there was.
+  // Called when o answered full. Returns "" if there really was no room for its key, else why there was.
   virtual std::string room_left(const op& o) const = 0;
-  // What the table's counters have to show: live keys, used slots. {-1, -1}: this structure keeps none.
+  // The numbers that the table's counters have to show: live keys, used slots. {-1, -1}: this structure keeps none.
   virtual std::pair<long, long> holds() const = 0;
   // Counters that the table keeps in memory, against holds(): "" or what is wrong.
   virtual std::string check_counters() const { return ""; }
@@ -50,7 +51,7 @@ class model {
   virtual std::string where(const void* p) const = 0;
   // A word at that address as it looks in draw().
   virtual std::string show(const void* p, u128 word) const = 0;
-  // A table that lets a key have several pairs: is this one, and the values of key i.
+  // For a table whose keys may have several pairs: says that it is one, and lists the values of key i.
   virtual bool keeps_duplicates() const { return false; }
   virtual std::vector<u64> all_stored(u32 key) const {
     const auto v = stored(key);

@@ -1,4 +1,4 @@
-// Writing past the caches, on the CPU: memory that is not read soon need not be read before it is written.
+// Stores past the caches, on the CPU, for memory that is not read soon: such a store does not read the line first.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

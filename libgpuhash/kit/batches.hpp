@@ -15,8 +15,8 @@
 
 namespace gpuhash {
 
-// May a batch of this kind write? Or, beside another one, take a key from its slot? And does it change the values of keys
-// that stay?
+// May a batch of this kind write? May it take a key from its slot while another batch runs? Does it change the values
+// of keys that stay?
 inline bool may_write(uint32_t kind) { return in_kinds(kind, writing_batches); }
 inline bool erases(uint32_t kind) { return in_kinds(kind, erasing_batches); }
 inline bool changes_values(uint32_t kind) { return in_kinds(kind, changing_kinds); }
@@ -103,7 +103,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   return exhausted(sum.failed, b.n, slots_then, err);
 }
 
-// The message of a call of which elements found no room in a table of so many slots.
+// The message of a call whose elements found no room in a table of so many slots.
 inline gpuhash_status table::exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const {
   return host->fail(err, facts_.exhausted.status, "%llu of %llu elements found no %s %llu %s",
                     (unsigned long long)failed, (unsigned long long)n, facts_.exhausted.what, (unsigned long long)slots,
@@ -120,7 +120,7 @@ gpuhash_status without_throwing(gpuhash_error* err, Call call) {
   }
 }
 
-// The whole batch by a rebuild. Where memory runs out for that it is served like any other.
+// Serves the whole batch by a rebuild. If memory runs out for that, the batch is served like any other.
 inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool* done, gpuhash_error* err) {
   exclusive hold(*this, q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
@@ -131,7 +131,7 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   return s == GPUHASH_NO_MEMORY && !*done ? gpuhash_status(GPUHASH_OK) : s;
 }
 
-// A part of a kind that cannot run beside others (table_facts).
+// A part of a batch whose kind cannot run beside other batches (table_facts).
 inline gpuhash_status table::run_by_itself(part& p, bool look, gpuhash_error* err) {
   exclusive hold(*this, p.q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
@@ -151,7 +151,7 @@ inline bool table::serves_alone(const request& q) const {
   return may_write(q.kind) && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
 }
 
-// May this batch be served in the order of the table (kit/parts.hpp)? With the gate held.
+// May this batch be served in the order of the table (kit/parts.hpp)? The gate is held.
 inline bool table::may_divide(const request& q) const {
   constexpr uint32_t kinds = writing_kinds & ~answering_kinds;  // whose elements take no values back
   if (!engine_->homes || q.parts == parts_never || q.only_failed || !(kinds >> q.kind & 1)) return false;
@@ -161,8 +161,8 @@ inline bool table::may_divide(const request& q) const {
          used + q.n >= slots() / 4 * 3 && bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
 }
 
-// Does it pay for these elements? By a sample: equal keys are better combined, which the engine does, and keys that are
-// there are found without taking a second look.
+// Does the order of the table pay for these elements? A sample says so. Equal keys are better combined, which the
+// engine does, and keys that are in the table are found at the first look, in any order.
 inline bool table::gains_by_order(const request& q) {
   if (q.parts == parts_always) return true;
   if (q.n < estimate_sample || distinct_keys(q, estimate_sample).most < estimate_sample - estimate_sample / 8)
@@ -255,7 +255,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
 // ---- CUDA -------------------------------------------------------------------------------------------------------------
 
 inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
-  // Where growth has failed the call has to know what became of the rest.
+  // If growth has failed, the call has to know which elements were served.
   if (growing && *grown != GPUHASH_OK) return run_alone(p, growing, look, grown, err);
   scratch counters(*this, look ? sizeof(header::batch) : 0, p.q.stream);
   bool ran = false;
@@ -266,7 +266,8 @@ inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuha
   return run_alone(p, growing, look, grown, err);
 }
 
-// Beside other batches. claims: as much of p as has room surely; *ran says whether that is anything.
+// Queues a part beside other batches. claims: only the elements of p that surely have room; *ran says whether there
+// were any.
 inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err) {
   room_ledger::claim c;
   {
@@ -291,7 +292,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
   return s;
 }
 
-// When nothing else runs: as much of p as there is room for, or can be made.
+// Runs when no other batch does: the elements of p for which there is room, or for which room can be made.
 inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
   exclusive hold(*this, p.q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
@@ -348,7 +349,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     if (!s) s = read_counters(p, head()->batch, err);
     room_.add_used(uint64_t(p.sum.used - used_before));
   }
-  // There were more keys than guessed. Without memory for that the table stays as full as it is.
+  // There were more keys than estimated. Without memory to grow the table stays fuller than its limit.
   if (p.by == part::guessed && !s && *grown == GPUHASH_OK && p.sum.used > 0 && room_.used() > limit()) {
     part one_more = p;
     one_more.need = 1;
@@ -358,8 +359,9 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   return poisoned_ && !s ? *grown : s;
 }
 
-// By parts of the table, if that pays, and there is memory for it. held: the table is held exclusively. Batches that do not
-// need it are held back by that; but this one keeps the whole device busy.
+// Divides the batch by parts of the table, if that pays and there is memory for it. held: the table is held
+// exclusively. Batches that would not need to wait are held back by that; but a divided batch keeps the whole device
+// busy anyway.
 inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
   if (!engine_->parts || q.parts == parts_never || graphs_.any()) return 0;  // C2
   const uint64_t bytes = engine_->parts->memory(layout(), q);
@@ -375,7 +377,7 @@ inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
   return e;
 }
 
-// Under launch_. held: and the table is held exclusively.
+// Called under launch_. held: the table is held exclusively, too.
 inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash_error* err) {
   const bool writes = may_write(p.q.kind);
   if (writes) changes();
@@ -404,7 +406,7 @@ inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash
   return e ? fault(err, e, "running a batch") : gpuhash_status(GPUHASH_OK);
 }
 
-// Nothing is queued, and the capture goes on, unless the batch can be captured.
+// If the batch cannot be captured, nothing is queued, and the capture goes on.
 inline gpuhash_status table::capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err) {
   if (growing)
     return host->fail(
@@ -432,7 +434,7 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
                     "capturing a batch failed: %s; the graph is not complete", api_.error_text(e));
 }
 
-// Wait for a part that has counters, and add what became of it to p.sum.
+// Waits for a part that has counters of its own, and adds these to p.sum.
 inline gpuhash_status table::read_counters(part& p, const totals* counters, gpuhash_error* err) {
   if (!counters) return GPUHASH_OK;
   totals stripe[total_stripes];

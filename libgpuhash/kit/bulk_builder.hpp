@@ -8,9 +8,10 @@ namespace gpuhash {
 class bulk_builder {
  public:
   virtual ~bulk_builder() = default;
-  // Might it serve this batch? By batches, with nothing held: what build() sees may differ.
+  // May the builder serve this batch? Batches ask this with nothing held, so that build() may find the table changed.
   virtual bool accepts(const request&) = 0;
-  // Serve the batch, if that pays and there is memory for it; or leave *done false, and nothing has happened. Exclusively.
+  // Serves the batch, if that pays and there is memory for it; otherwise *done is false, and nothing has changed. The
+  // table is held exclusively.
   virtual gpuhash_status build(const request&, totals* sum, bool* done, gpuhash_error* err) = 0;
 };
 

@@ -21,7 +21,7 @@ inline constexpr size_t few_elements = 1024;
 struct header {
   alignas(side_bytes / 2) unsigned char side[side_bytes];  // words of 16 bytes are read as such
   totals sum[total_stripes];                               // the CPU uses the first
-  // CUDA, of the call that has the table to itself, so that looking at a batch never fails for lack of memory:
+  // CUDA: counters of the call that has the table to itself, here so that reading them never needs memory:
   totals batch[total_stripes];
   uint8_t status[few_elements];
 };
@@ -39,7 +39,8 @@ class table_context {
   table_context& operator=(const table_context&) = delete;
 
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
-  // Of the CPU that serve a call. To ask the system takes about as long as an event of a small call on CUDA, which has none.
+  // Threads of the CPU that serve a call. Asking the system takes about as long as an event of a small call on CUDA,
+  // where none are used.
   uint32_t threads() const { return on_cuda() ? 1 : config_.threads ? config_.threads : host_team.default_threads(); }
 
   // A device error: the table is unusable from here on, unless it was memory that ran out.
@@ -49,9 +50,10 @@ class table_context {
                       "an earlier device error left this table unusable; destroy it and build a new one");
   }
 
-  // Does memory come from a resource of the caller's? Then all of it does, and the resource alone says what there is.
+  // Does the table's memory come from a resource of the caller's? Then all of it does, and the resource alone says how
+  // much there is.
   bool has_resource() const { return config_.memory && memory_.allocate != host->host_memory->allocate; }
-  // NO_MEMORY if so many bytes cannot all be had. Asked before they are taken, and written, one block after another.
+  // NO_MEMORY if not all of so many bytes can be had. Asked before the bytes are taken, block by block, and written.
   gpuhash_status enough_memory(uint64_t bytes, gpuhash_error* err) const {
     return on_cuda() || has_resource() ? gpuhash_status(GPUHASH_OK) : check_host_memory(bytes, false, err);
   }

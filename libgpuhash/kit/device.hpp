@@ -1,4 +1,5 @@
-// device_api: what a table's host code needs of a device besides its kernels: memory, copies, streams, events.
+// device_api: the functions of a device, besides kernels, that a table's host code calls: memory, copies, streams,
+// events.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -44,14 +45,15 @@ struct device_api {
   const char* (*error_text)(int error);
   bool (*has_wide_cas)(int ordinal);  // 16-byte compare-and-swap
   int out_of_memory;                  // the error number that means it
-  // An identity of the stream that no other one will ever have, whereas its handle may come back.
+  // An identity of the stream that no other stream will ever have, whereas its handle may come back.
   int (*stream_id)(void* stream, uint64_t* id);
-  // A stream of a device for a while: ordered after nothing but what it follows, and what was left on it when it was returned.
+  // Lends a stream of the device. It is ordered after nothing but events that it is told to wait for, and work that was
+  // on it when it was returned.
   int (*borrow_stream)(int ordinal, void** stream);
   void (*return_stream)(int ordinal, void* stream);  // its work goes on
 
-  // CUDA graphs. *graph: where the stream's work is captured instead of done; NULL: nowhere. *forbids: what a capture that
-  // goes on, or that has failed, says against the use of this stream; NULL: nothing.
+  // CUDA graphs. *graph: the graph into which the stream's work is captured; NULL: it is not captured. *forbids: why a
+  // capture that goes on, or that has failed, forbids the use of this stream; NULL: it does not.
   int (*captured_by)(void* stream, void** graph, const char** forbids);
   // Calls gone(note) when the graph and what was made from it are no more, on any thread. gone must not call the device.
   int (*keep_while)(void* graph, void (*gone)(void* note), void* note);

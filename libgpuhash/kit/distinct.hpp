@@ -46,7 +46,8 @@ class distinct_map {
       if (other.map_[at] & ~seen) __atomic_fetch_or(&map_[at], other.map_[at], __ATOMIC_RELAXED);
     }
   }
-  // There are no fewer than `least` and no more than `most`, but for chances of one in tens of thousands.
+  // The number of distinct keys is not less than `least` and not more than `most`, but for chances of one in tens of
+  // thousands.
   struct range {
     uint64_t least, most;
   };

@@ -35,7 +35,8 @@ class scattered {
  public:
   scattered(const void* from, void* to) : from_(static_cast<const T*>(from)), to_(static_cast<T*>(to)) {}
 
-  // Element i becomes number `at` of what comes out, where its piece and part begin with number `first`.
+  // Element i of the batch becomes number `at` of the divided batch, where the elements of its piece and part begin
+  // with number `first`.
   void put(size_t i, uint32_t part, uint32_t at, uint32_t first) {
     lines_[part].of[at % of_line] = from_[i];
     if (at % of_line == of_line - 1) leave(part, first, at + 1);
@@ -117,7 +118,8 @@ class divided_batch {
  private:
   size_t pieces() const { return (n_ + divided_piece - 1) / divided_piece; }
   size_t end_of(size_t piece) const { return (piece + 1) * divided_piece < n_ ? (piece + 1) * divided_piece : n_; }
-  // Where the elements of a piece go that are of part 0, 1, ...: how many there are, until they are added up.
+  // Where the elements of a piece go that belong to part 0, 1, ...; before the sums are made, how many elements these
+  // are.
   uint32_t* first_of(size_t piece) const { return first_ + piece * parts_; }
 
   template <class Body>

@@ -41,7 +41,8 @@ struct request {
   void* stream;                     // CUDA
   uint32_t tile;                    // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen
   uint32_t only_failed;             // 1: serve only elements whose status byte says that they were not carried out
-  // 1: no batch that writes runs at the same time (kit/gate). CPU: nor any other, and one thread serves this one
+  // 1: no batch that writes runs at the same time (kit/gate). CPU: no other batch at all runs, and one thread serves
+  // this one
   uint32_t alone;
   uint32_t parts;          // may elements be rearranged before they reach the table? (kit/parts.hpp)
   uint64_t added;          // CUDA: elements that were added since the table was empty, at most
@@ -87,10 +88,10 @@ struct collecting {
 };
 
 struct engine {
-  // Serve a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to
-  // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it. So with `failed` and
-  // `bad_ops`, if there is a batch_sum: the call that passed it reads it. So `failed` of *sum counts unreported failures.
-  // Returns 0 or a CUDA error code.
+  // Serves a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to sum[0 ..
+  // total_stripes) in device memory. There `yes` of *sum is left alone, since only batch_sum counts it; nor are
+  // `failed` and `bad_ops` added if there is a batch_sum, since the call that passed the batch_sum reports them. So
+  // `failed` of *sum counts failures that were not reported yet. Returns 0 or a CUDA error code.
   int (*run)(const void* table, const request& q, totals* sum);
   // Append the live pairs of cells lo..hi of `order`.
   int (*collect)(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to);

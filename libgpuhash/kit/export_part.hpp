@@ -1,8 +1,9 @@
-// An export in parts: the pairs of a table, a few at a time, without memory but that of the caller's arrays.
+// An export in parts: the pairs of a table, a few at a time; it needs no memory but the caller's arrays.
 //
 // A cursor counts the cells that were collected, in their own order or that of `spread`, and then the two side keys; of an ordered
-// structure it is the next key. All parts belong to one moment: a stamp says that nothing has changed since the first one.
-// Every change takes it away (table::changes), which costs a batch one look at a word that is seldom written.
+// structure it is the next key. All parts belong to one moment: a stamp of the table says that nothing has changed
+// since the first part. Every change clears the stamp (table::changes), which costs a batch one look at a word that is
+// seldom written.
 #pragma once
 #include "libgpuhash/kit/whole_table.hpp"
 

@@ -1,4 +1,5 @@
-// What check, stats and histogram say of a table in one block of slots (flat_table.hpp, where its Structure is described).
+// The check, the statistics and the histogram of a table in one block of slots (flat_table.hpp describes its
+// Structure).
 #pragma once
 #include "libgpuhash/kit/inspector.hpp"
 #include "libgpuhash/tile/types.hpp"

@@ -49,7 +49,7 @@ class flat_table final : public table {
   }
 
  private:
-  // Where the slots are: all that a rebuild exchanges.
+  // The storage of the slots: all that a rebuild exchanges.
   struct place {
     typename S::layout layout{};
     uint64_t n_slots = 0;

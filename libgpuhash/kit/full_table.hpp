@@ -14,7 +14,7 @@
 
 namespace gpuhash {
 
-// What is known of a slice's elements, in host memory.
+// Facts about a slice's elements, in host memory.
 struct table::slice {
   static constexpr uint8_t waits = 0xff, on_its_way = 0xfe;  // instead of a status
 
@@ -33,7 +33,7 @@ struct table::slice {
     for (size_t i = 0; i < n; ++i) sum += status[i] == waits && takes_room(i);
     return sum;
   }
-  // F1, F2. marks: so far, whether a key is there; from here on, whether the element is served.
+  // Rules F1 and F2. marks: on entry, whether an element's key is there; on return, whether the element is served.
   void choose(uint64_t room) {
     served = left = 0;
     for (size_t i = 0; i < n; ++i) {
@@ -67,8 +67,8 @@ struct table::slice {
   uint8_t few_[3 * few_elements];  // not of the heap, which may be exhausted
 };
 
-// Of p, whose elements have status bytes, the first slice. On CUDA the table is held exclusively; on the CPU it is not held
-// when this is called, and shared for each round.
+// Serves the first slice of p, whose elements have status bytes. On CUDA the table is held exclusively; on the CPU it
+// is not held when this is called, and shared for each round.
 inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
   slice s(p.q.n < refused_slice ? p.q.n : refused_slice, p.q.kind == GPUHASH_OP_EXECUTE);
   p.q.n = s.n;
@@ -79,7 +79,8 @@ inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
     if (e) return fault(err, e, "reading the operations of a batch");
   }
   for (bool again = true; again;) {
-    // Until the claim is settled: a recount between them would give its room to another batch.
+    // The gate is held until the claim is settled: a recount between the two would give the claimed room to another
+    // batch.
     std::optional<host_turn> turn;
     if (!on_cuda()) turn.emplace(host_gate_, false);
     if (const gpuhash_status failed = find_slice(p, s, err)) return failed;
@@ -97,7 +98,7 @@ inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
   return e ? fault(err, e, "a batch") : gpuhash_status(GPUHASH_OK);
 }
 
-// marks: is the key there? With the gate held, like the next.
+// marks: is the key there? Called with the gate held, as the next function is.
 inline gpuhash_status table::find_slice(const part& p, slice& s, gpuhash_error* err) {
   memset(s.marks, 0, s.n);
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;  // each element takes room

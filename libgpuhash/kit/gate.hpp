@@ -36,7 +36,8 @@ class host_gate {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (--sharing_ == 0 && waiting_) turn_.notify_all();
   }
-  // For a batch that would be faster by itself: exclusively, if no other batch runs, waits, or did lately. Then unlock().
+  // Takes the gate for a batch that would be faster by itself: exclusively, if no other batch runs, waits, or did
+  // lately. Then unlock().
   bool try_lock() {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (exclusive_ || sharing_ || waiting_) {
@@ -69,7 +70,8 @@ class host_gate {
   unsigned sharing_ = 0;
   unsigned waiting_ = 0;
   bool exclusive_ = false;
-  // Batches that share although they might be alone, since others have met: they would wait for each other all the time.
+  // Batches that share the table although they could have it alone, since other batches have come: else batches would
+  // wait for each other all the time.
   static constexpr unsigned turns_in_a_crowd = tunable("turns_in_a_crowd", 64u);
   unsigned crowd_ = 0;
 };

@@ -9,9 +9,11 @@ namespace gpuhash {
 
 inline constexpr size_t counted_at_once = tunable("counted_at_once", 1u << 16);
 inline constexpr size_t new_keys_sample = tunable("newcomer_sample", 1024u);
-// Of a batch's elements: where there is less room, a guess says whether all its keys take no more.
+// If there is room for fewer than this share of a batch's elements, an estimate of its keys says whether they need
+// more.
 inline constexpr size_t guessed_share = 2;
-// Nor is a batch guessed of which fewer elements may add their key, which would be hard to find; nor one of fewer keys.
+// Nothing is estimated for a batch of which fewer elements than this share may add their key, since these would be hard
+// to find; nor for one of fewer keys than this.
 inline constexpr size_t picked_share = 4;
 inline constexpr uint64_t few_keys_of_batch = tunable("few_keys_of_batch", 256u);
 // A table with room for fewer keys grows in larger steps: what a rebuild of it takes is calls, not the moving of keys.
@@ -20,7 +22,7 @@ inline constexpr uint64_t small_table = tunable("small_table", uint64_t(1) << 16
 // the batch needs.
 inline constexpr uint64_t least_growth_share = 32;
 
-// Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
+// Claims room for as many elements of p as possible, and cuts p to these. The gate is held, shared or exclusively.
 inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {
   if (may_estimate(p)) {
     bool decided = false;
@@ -50,10 +52,11 @@ inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_
   return looked ? gpuhash_status(GPUHASH_OK) : take_window();
 }
 
-// CUDA: by the room that is left the batch would go in many parts, each of which is waited for. Few of its keys may be new.
+// CUDA: with the room that is left the batch would be served in many parts, and each is waited for, although few of its
+// keys may be new.
 inline bool table::many_parts(size_t n) const { return on_cuda() && n / most_parts > room_.left(); }
 
-// CPU: a large batch, whose call looks how much room it has used when it ends.
+// CPU: a large batch, whose call reads how much room it has used when it ends.
 inline bool table::may_estimate(const part& p) const {
   return !on_cuda() && p.q.n >= estimate_least && p.q.kind != GPUHASH_OP_INSERT_MULTI && config_.key_bytes <= 8;
 }
@@ -106,8 +109,8 @@ inline std::unique_ptr<few_distinct> table::few_keys(const request& q, size_t n)
   return few ? std::move(keys) : nullptr;
 }
 
-// Room for the distinct keys of p, or of as much of it as they can be estimated for. Not decided: there may be just enough,
-// which only the table knows.
+// Makes room for the distinct keys of p, or of as many of its elements as an estimate covers. Undecided: the room may
+// just suffice, which only serving the elements will show.
 inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err) {
   *decided = true;
   uint64_t adding = 0;  // in the window
@@ -203,12 +206,13 @@ inline gpuhash_status table::expect_new_keys(part& p, gpuhash_error* err) {
   return GPUHASH_OK;
 }
 
-// CUDA: keys that repeat need less room than there are elements. Where few of them are new all of p goes at once. Who finds
-// no room then says so, and is tried again in a larger table.
+// CUDA: keys that repeat need less room than there are elements. If few of them are new, all of p runs at once. An
+// element that finds no room has that status, and is tried again in a larger table.
 inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err) {
   if (p.by != part::guessed) {
     if (const gpuhash_status s = expect_new_keys(p, err)) return s;
-    // Few keys are there after the first elements, and then the others can be counted: all at once, they meet as they come.
+    // Nothing is estimated if a batch has few distinct keys: these are in the table after its first elements, and
+    // looking the others up then shows that they need no room.
     if (!p.expected || p.expected->few_keys || p.expected->new_keys > p.q.n / guessed_share) return GPUHASH_OK;
     *c = room_.take(p.expected->new_keys);
     if (c->granted || p.expected->mostly_new)
@@ -240,7 +244,8 @@ inline gpuhash_status table::count_new_keys(part& p, gpuhash_error* err) {
   return look_further(p, err);
 }
 
-// Where keys repeat, the room of a small table goes a long way: a wider window, as long as it has room for its newcomers.
+// If keys repeat, a small table has room for many elements: the window is made wider as long as there is room for its
+// new keys.
 inline gpuhash_status table::look_further(part& p, gpuhash_error* err) {
   while (p.window < p.q.n && p.need <= room_.left()) {
     const size_t rest = p.q.n - p.window, more = rest < p.window ? rest : p.window;
@@ -255,7 +260,7 @@ inline gpuhash_status table::look_further(part& p, gpuhash_error* err) {
   return GPUHASH_OK;
 }
 
-// How many of the first n elements of a batch may take room, by which of their keys are there now?
+// How many of the first n elements of a batch may take a slot, judged by which of their keys are in the table now?
 inline gpuhash_status table::taking_elements(const request& q, size_t n, uint64_t* taking, gpuhash_error* err) {
   uint64_t present = 0;
   if (q.kind != GPUHASH_OP_EXECUTE) {
@@ -347,7 +352,8 @@ inline gpuhash_status table::grow_for(part& p, gpuhash_error* err) {
   return s;
 }
 
-// Elements of p found no room. Make some, unless another thread has since p ran. Exclusively.
+// Elements of p found no room. Makes room, unless another thread has done so since p ran. The table is held
+// exclusively.
 inline gpuhash_status table::grow_after(const part& p, gpuhash_error* err) {
   if (growths_ != p.growths) return GPUHASH_OK;
   changes();

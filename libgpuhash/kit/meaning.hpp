@@ -18,7 +18,8 @@ GH_FN bool answers_with(u32 k, u32 status) {
   return in_kinds(k, answering_kinds) && (in_kinds(k, adding_kinds) ? status <= yes : status == yes);
 }
 
-// The value that an operation answers which found its key alive with the value `seen`, or did not, and then has added its own.
+// The value that an operation answers that found its key alive with the value `seen`, or did not find it and has added
+// its own value.
 template <class V>
 GH_FN V answer_of(u32 kd, bool alive, V seen, V own) {
   if (in_kinds(kd, counting_kinds)) return V(alive);

@@ -120,7 +120,8 @@ inline gpuhash_status table::move_by_parts(const move& m, bool* done, totals* su
                    [&](totals* to) { return engine_->anew->run(m.from, layout(), to, memory.get(), stream); });
 }
 
-// CUDA: what queue(totals of the device) queued adds to *sum, unless it says that this is nothing.
+// CUDA: adds to *sum the totals of the work that queue(totals of the device) has queued, unless it says that it has
+// queued nothing.
 template <class Queue>
 gpuhash_status table::add_moved(totals* sum, const bool* done, void* stream, gpuhash_error* err, Queue queue) {
   totals stripe[total_stripes];

@@ -48,7 +48,7 @@ inline gpuhash_status option_number(const gpuhash_config& c, const char* key, ui
   return *out = n, GPUHASH_OK;
 }
 
-// A real number of low..high. Its point is a point in every locale, as the callers that write options think it is.
+// A real number of low..high. The decimal point is a point in every locale, as the callers that write options assume.
 inline gpuhash_status option_real(const gpuhash_config& c, const char* key, double low, double high, double* out,
                                   gpuhash_error* err) {
   const char* text = option_text(c, key);

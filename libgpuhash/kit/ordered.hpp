@@ -1,4 +1,5 @@
-// What the engines of an ordered structure have besides `engine`: neighbours, ranges, and bulk building.
+// ordered_engine: the functions that the engine of an ordered structure adds to `engine`: neighbours, ranges, and bulk
+// building.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -28,14 +28,14 @@ inline void run_alone(uint32_t, size_t pieces, void (*body)(void*, size_t), void
 constinit host_services host_team = {run_alone, [] { return uint32_t(1); }, host_services::as_needed};
 constinit thread_local uint32_t threads_of_call = 1;
 
-// What this host has of what came after plugin ABI 1.0.
+// The functions of this host that were added after plugin ABI 1.0.
 inline void take_services(const gpuhash_host_api& api) {
   if (api.struct_size >= offsetof(gpuhash_host_api, default_threads) + sizeof(api.default_threads)) {
     host_team.parallel = api.parallel;
     host_team.default_threads = api.default_threads;
   }
-  // For tests: equal keys of a block are joined after a lost compare-and-swap only, which is a matter of luck, and those of
-  // a chunk where a sample says so.
+  // For tests: equal keys of a block are combined only after a lost compare-and-swap, which is a matter of luck, and
+  // those of a chunk only if a sample says so. GPUHASH_TEST_JOIN decides instead.
   if (const char* join = secure_getenv("GPUHASH_TEST_JOIN"))
     host_team.join = !strcmp(join, "always")   ? host_services::always
                      : !strcmp(join, "never")  ? host_services::never

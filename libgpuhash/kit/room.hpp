@@ -29,14 +29,14 @@ class room_ledger {
 
   // All of n, or nothing.
   claim take(uint64_t n) { return take(n, n); }
-  // Up to n, but no part that is not worth a batch of its own: rather grow then.
+  // Claims up to n, but no fewer than are worth a batch of their own: otherwise the table should grow.
   claim take_part(uint64_t n) {
     const uint64_t part = limit_ / 8 < 512 ? 512 : limit_ / 8;
     return take(n, part < n ? part : n);
   }
   // As much of n as there is left.
   claim take_rest(uint64_t n) { return n ? take(n, 1) : claim{}; }
-  // For a batch that adds nothing: what it gives back is counted once (R3).
+  // A claim for a batch that adds nothing: the room that its erasures free is counted once (R3).
   claim take_nothing() {
     std::lock_guard<kit_mutex> lock(mutex_);
     return claimed(0);
@@ -56,7 +56,7 @@ class room_ledger {
     std::lock_guard<kit_mutex> lock(mutex_);
     used_ += used;
   }
-  // Nothing runs, and every batch that has claimed is done or queued where the caller has waited for it.
+  // Called when no batch runs, and every batch that has claimed is done, or queued if the caller has waited for it.
   void recount(uint64_t used, uint64_t limit) {
     std::lock_guard<kit_mutex> lock(mutex_);
     used_ = used;
@@ -65,7 +65,7 @@ class room_ledger {
     ++recounts_;
   }
   uint64_t limit() const { return limit_; }
-  uint64_t taken() const {  // used, or claimed by batches of which it is not known yet
+  uint64_t taken() const {  // used, or claimed by batches whose use is not known yet
     std::lock_guard<kit_mutex> lock(mutex_);
     return used_ + claimed_;
   }

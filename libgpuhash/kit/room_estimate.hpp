@@ -18,11 +18,12 @@ class room_estimate {
 
   // Under the launch mutex: of all elements that have claimed room, n of them just now.
   virtual bool fits_surely(uint64_t /*n*/) { return sure_; }
-  // Have it so, if that takes no rebuild. Exclusively, but batches that were queued may be running still.
+  // Makes sure that elements find their places, if that takes no rebuild. The table is held exclusively, but batches
+  // that were queued may still be running.
   virtual gpuhash_status preallocate(void* /*stream*/, gpuhash_error* /*err*/) { return GPUHASH_OK; }
-  // A part runs whose use is not counted: nothing is sure until the next refresh.
+  // A part runs whose use is not counted: no room is sure until the next refresh.
   virtual void invalidate() {}
-  // Exclusively: from what the table says of itself.
+  // Computes the estimate from the table's own counts. The table is held exclusively.
   virtual gpuhash_status refresh(void* /*stream*/, gpuhash_error* /*err*/) { return GPUHASH_OK; }
 
  private:

@@ -1,5 +1,5 @@
-// Sizes of the kit: how many elements are served at a time, and from how many on a way pays. Tests replace them
-// (tile/sizes.hpp).
+// Sizes of the kit: how many elements are served at a time, and the least number of elements for which a way of serving
+// them pays. Tests replace these sizes (tile/sizes.hpp).
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

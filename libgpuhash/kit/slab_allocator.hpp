@@ -1,4 +1,4 @@
-// SlabAlloc on its own: what gpuhash_slab_* of gpuhash.h does.
+// SlabAlloc on its own, without a table: carries out gpuhash_slab_* of gpuhash.h.
 #pragma once
 #include <string.h>
 

@@ -91,7 +91,7 @@ class table : public table_context {
   virtual uint64_t cells() const = 0;      // for collect
   virtual uint64_t bytes() const = 0;
   virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow; it takes no more if it cannot
-  // Of a table that holds so many keys: how many reserve() need not make room for.
+  // The number of keys up to which reserve() has to make no room, in a table that holds so many keys.
   virtual uint64_t capacity(uint64_t live) {
     (void)live;
     return limit() < slots() ? limit() : slots();
@@ -104,7 +104,7 @@ class table : public table_context {
   gpuhash_status resize_down(uint64_t keys, void* stream, gpuhash_error* err);  // never to more memory than there is
   // Would a rebuild for so many keys take less memory?
   virtual bool smaller_for(uint64_t keys) const = 0;
-  // How many keys the table is to have room for next, which has room for `most` and needs it for `least`.
+  // For how many keys should the table have room next? It has room for `most`, and needs it for `least`.
   virtual uint64_t next_limit(uint64_t most, uint64_t least) const {
     (void)least;
     return 2 * most;
@@ -145,7 +145,7 @@ class table : public table_context {
   void changes() {
     if (stamp_.load(std::memory_order_relaxed)) stamp_.store(0, std::memory_order_relaxed);
   }
-  // After a rebuild: what is there now takes so many slots.
+  // After a rebuild: the keys that are there now take so many slots.
   gpuhash_status write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err);
   gpuhash_status write_totals(const totals& now, void* stream, gpuhash_error* err);
 
@@ -212,8 +212,8 @@ class table : public table_context {
   template <class FreeAll>
   void dismantle(FreeAll free_all);
 
-  // What a structure has beside its storage, and owns. Without an estimate of its own it says of each storage whether a key
-  // finds a place up to limit(), whatever the keys are.
+  // Objects that a structure has beside its storage, and that the table owns. A structure without an estimate of its
+  // own says of each storage whether a key finds a place up to limit(), whatever the keys are.
   void use_estimate(room_estimate& e) { estimate_ = &e; }
   void use_builder(bulk_builder& b) { builder_ = &b; }
   void storage_fits_surely(bool sure) { of_slots_.set(sure); }
@@ -319,7 +319,8 @@ class table : public table_context {
   room_estimate* estimate_ = &of_slots_;  // CUDA
   bulk_builder* builder_ = nullptr;
   uint64_t growths_ = 0;  // written exclusively
-  // Not 0: nothing has changed since an export in parts was given it. Set exclusively; batches that write set it to 0.
+  // The stamp of an export in parts. Not 0: nothing has changed since the export was given it. Set while the table is
+  // held exclusively; batches that write clear it.
   kit_atomic<uint64_t> stamp_{0};
   uint64_t last_stamp_ = 0;         // exclusively
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
@@ -335,7 +336,8 @@ template <class FreeAll>
 inline void table::dismantle(FreeAll free_all) {
   on_device scope(*this);
   const borrowed_stream own(*this);
-  // Where the device could not be made current a stream of it that was idle still reaches it; without that nothing does.
+  // If the device could not be made current, an idle stream of the device still reaches it; without such a stream
+  // nothing does.
   if (scope.error && own.error) return;
   own_stream_ = own.get();                 // or the default stream, if there is no other
   if (!ready_) api_.wait(config_.stream);  // create has failed, and its stream is there still

@@ -250,7 +250,8 @@ inline gpuhash_status table::ranges(ordered_request q, gpuhash_error* err) {
   return ask_ordered(q, engine_->ordered->ranges, err);
 }
 
-// No batch writes between the two passes. The second one is bounded by what fits, whatever the caller does to the offsets.
+// No batch writes between the two passes. The second pass is bounded by the room in the arrays, whatever the caller
+// does to the offsets meanwhile.
 inline gpuhash_status table::range_all(ordered_request q, uint64_t* offsets, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(q.stream);
   complete(q);

@@ -1,4 +1,4 @@
-// What save.cpp writes and load.cpp reads (docs/saved.md): names and numbers of the container.
+// Names and numbers of the container that save.cpp writes and load.cpp reads (docs/saved.md).
 #pragma once
 #include <cstdint>
 #include <string_view>

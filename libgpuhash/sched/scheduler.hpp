@@ -1,4 +1,4 @@
-// What the simulated machine asks a scheduler, and how a schedule is written down.
+// The questions that the simulated machine asks a scheduler, and how a schedule is written down.
 //
 // A run is deterministic but for its choices: which tile goes on, which slot of a row is read next, which of several
 // visible messages a weak load returns, where a weak store goes, whether an allocation fails. The machine numbers the

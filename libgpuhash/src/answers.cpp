@@ -1,4 +1,4 @@
-// What plugins answer, checked: see answers.hpp.
+// Checks of the answers of plugins: see answers.hpp.
 #include "libgpuhash/src/answers.hpp"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ uint8_t bits_of(const uint8_t* bytes, size_t n) {
   return uint8_t(any);
 }
 
-// The same by the table's threads, in whose caches the bytes of a large batch are.
+// The same by the table's threads, whose caches have the bytes of a large batch.
 uint8_t any_bits(const gpuhash_table& table, const uint8_t* bytes, size_t n) {
   return any_of(table.threads, n, [bytes](size_t begin, size_t end) { return bits_of(bytes + begin, end - begin); });
 }
@@ -82,7 +82,7 @@ gpuhash_status check_counts(const gpuhash_table& table, const char* op, const gp
   return wrong_answer(*table.type, op, err, "answered OK, but counted %llu elements that failed", number{got.failed});
 }
 
-// The first figure of a table's info that cannot be, as a sentence in `text`.
+// The first impossible figure of a table's info, as a sentence in `text`.
 bool is_wrong(const gpuhash_table& table, const gpuhash_table_info& info, char (&text)[160]) {
   text[0] = 0;
   const auto say = [&text](const char* format, auto... values) {

@@ -1,5 +1,5 @@
-// What plugins answer, checked. Every call from the core into a plugin goes through here, so that a stranger's mistake
-// becomes an error that names the backend, the operation and the value, and not damage in the host.
+// Checks of the answers of plugins. Every call from the core into a plugin goes through here, so that a mistake of its
+// author becomes an error that names the backend, the operation and the value, and not damage in the host.
 //
 //   A1  Only status codes of gpuhash.h reach the caller.
 //   A2  A failed call has a sentence, even where the plugin gave none. A call that is OK leaves err empty.
@@ -18,7 +18,7 @@ namespace gpuhash {
 /// PLUGIN_ERROR: "backend 'x' ('/path'): <entry> ...".
 [[gnu::format(printf, 4, 5), gnu::cold]] gpuhash_status wrong_answer(const backend& b, const char* entry,
                                                                      gpuhash_error* err, const char* format, ...);
-/// In a catch clause: what was thrown, as an error.
+/// In a catch clause: the exception, as an error.
 [[gnu::cold]] gpuhash_status explain_exception(const backend& b, const char* entry, gpuhash_error* err) noexcept;
 /// A status other than OK and what the plugin said with it, as the caller gets them.
 [[gnu::cold]] gpuhash_status explain_failure(const backend& b, const char* entry, gpuhash_status status,
@@ -44,7 +44,7 @@ gpuhash_status ask(const backend& b, const char* entry, gpuhash_error* err, cons
   return explain_failure(b, entry, status, said, err);
 }
 
-/// The entries whose answers have more to them than a status (A4). `op` names the operation of the batch.
+/// The entries whose answers are more than a status (A4). `op` names the operation of the batch.
 gpuhash_status ask_create(const backend& b, const gpuhash_config& config, void** impl, gpuhash_error* err);
 gpuhash_status ask_run(const gpuhash_table& table, const gpuhash_batch& batch, const char* op, gpuhash_error* err);
 gpuhash_status ask_info(const gpuhash_table& table, gpuhash_table_info& info, gpuhash_error* err);
@@ -65,7 +65,7 @@ gpuhash_status ask_range(const gpuhash_table& table, size_t n, const void* low, 
                          void* out_keys, void* out_values, uint64_t* counts, void* stream, gpuhash_error* err);
 gpuhash_status ask_slab_stats(const backend& b, void* allocator, gpuhash_slab_stats& stats, gpuhash_error* err);
 
-/// destroy cannot fail: what it throws is dropped.
+/// destroy cannot fail: an exception of it is dropped.
 template <class Call>
 void ask_destroy(const Call& call) {
   try {

@@ -40,7 +40,7 @@ class array_check {
     arrays_[n_++] = a;
   }
 
-  /// The first thing that is wrong, or GPUHASH_OK.
+  /// The first error of the arrays, or GPUHASH_OK.
   gpuhash_status result();
 
  private:

@@ -1,4 +1,5 @@
-// Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and the same spelled out.
+// Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and a function for each
+// operation.
 #include <cstdint>
 #include <vector>
 
@@ -97,7 +98,7 @@ bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
   return bad != 0;
 }
 
-// Plugins do nothing for such an element, whatever they say of it.
+// Plugins do nothing for an element with such a code, whatever status they give it.
 [[gnu::cold]] gpuhash_status run_and_refuse(const gpuhash_table& table, const gpuhash_batch& batch,
                                             gpuhash_error* err) {
   const bool allowed = accumulates(table);

@@ -15,7 +15,8 @@
 namespace gpuhash {
 namespace {
 
-// What one claim of a thread copies: long enough to be worth one, short enough that all threads end at the same time.
+// The bytes that a thread copies by one claim: enough to be worth one, and few enough that all threads end at the same
+// time.
 constexpr size_t block = tunable("copied", size_t{128} << 10);
 
 size_t blocks_of(const gpuhash_copy& part) { return (part.bytes + block - 1) / block; }

@@ -41,7 +41,7 @@ uint32_t default_threads();
 
 constexpr uint32_t most_threads = 4096;
 
-/// The default of the process; 0: what the environment and the CPUs say.
+/// The default of the process; 0: the environment and the CPUs decide.
 void set_default_threads(uint32_t threads);
 
 }  // namespace gpuhash

@@ -1,4 +1,4 @@
-// What a fork means for the library: see fork.hpp.
+// Forks of the process: see fork.hpp.
 #include "libgpuhash/src/fork.hpp"
 
 #include <pthread.h>

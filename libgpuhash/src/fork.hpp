@@ -1,4 +1,4 @@
-// What a fork means for the library. Driver contexts, and the locks of tables, do not survive one: a handle remembers
+// Forks of the process. Driver contexts, and the locks of tables, do not survive a fork: a handle remembers
 // the generation of the process that made it, and is refused in a child. The library's own state does survive: fork()
 // takes every lock of library_lock first, so that the child finds all of it at rest, and the child's team of threads
 // starts from nothing.

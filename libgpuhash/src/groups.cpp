@@ -61,7 +61,7 @@ group_wants wants_of(const gpuhash_group_request& r) {
 
 size_t scratch_of(const gpuhash_group_request& r) { return r.n ? plan_groups(r.n, r.key_bytes, wants_of(r)).bytes : 0; }
 
-// Does the request say where everything is?
+// Does the request have all arrays that it needs?
 gpuhash_status check_memory_of(const gpuhash_group_request& r, gpuhash_error* err) {
   if (r.groups == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "request.groups is NULL");
   if (r.n == 0) return GPUHASH_OK;

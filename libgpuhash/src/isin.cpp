@@ -20,7 +20,7 @@ gpuhash_status read_request(const gpuhash_isin_request* given, gpuhash_isin_requ
   return GPUHASH_OK;
 }
 
-// Does the request say where everything is?
+// Does the request have all arrays that it needs?
 gpuhash_status check_memory_of(const gpuhash_isin_request& r, gpuhash_error* err) {
   if (r.n == 0) return GPUHASH_OK;
   if (r.keys == nullptr || r.out == nullptr || (r.among == nullptr && r.n_among))

@@ -34,7 +34,7 @@ size_t scratch_of(const gpuhash_join_request& r) {
   return r.n_left + r.n_right ? plan_join(r.n_left, r.n_right, r.key_bytes, r.out_first == nullptr).bytes : 0;
 }
 
-// Does the request say where everything is?
+// Does the request have all arrays that it needs?
 gpuhash_status check_memory_of(const gpuhash_join_request& r, gpuhash_error* err) {
   if (r.out_facts == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "request.out_facts is NULL");
   const size_t bytes = scratch_of(r);
@@ -55,7 +55,7 @@ gpuhash_status check_memory_of(const gpuhash_join_request& r, gpuhash_error* err
   return GPUHASH_OK;
 }
 
-// The same of a device, with kernels for it.
+// The same, and is the device one with kernels for joins?
 gpuhash_status check_device_of(const gpuhash_join_request& r, const char* function, gpuhash_error* err) {
   if (r.device.kind != GPUHASH_CUDA)
     return fail(err, GPUHASH_UNSUPPORTED, "%s is for CUDA devices; on the CPU use a gpuhash_index", function);

@@ -164,7 +164,7 @@ struct populating {
   std::atomic<bool> refused{false};
 };
 
-// A page that is written comes into being; the system does it for many at once, if it knows how.
+// Writes to a page, which makes it come into being; the system populates many pages at once, if it knows how.
 void populate(void* context, size_t i) {
   auto& work = *static_cast<populating*>(context);
   char* const begin = work.begin + i * piece;
@@ -177,7 +177,7 @@ void populate(void* context, size_t i) {
   for (size_t at = 0; at < bytes; at += small_page) const_cast<volatile char&>(begin[at]) = 0;
 }
 
-// Whole pages of p .. p + bytes, which have been granted. What is refused is not granted any more.
+// Whole pages of p .. p + bytes, which have been granted. Memory that is refused is not granted any more.
 gpuhash_status populate_in_steps(char* p, uint64_t bytes, uint32_t threads, gpuhash_error* err) {
   for (uint64_t left = bytes; left != 0;) {
     if (left != bytes) {

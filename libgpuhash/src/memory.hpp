@@ -7,7 +7,7 @@
 //       counted, and checked once as many bytes have been asked for.
 //   M2  Blocks that take more than a sixteenth of what there is come into being in steps, before they are used, and each step
 //       is checked again: other processes take memory, too. Smaller ones come into being when they are used, which is faster.
-//   M3  What has been granted to one thread and has not come into being yet is not granted to another.
+//   M3  Memory that was granted to one thread and has not come into being yet is not granted to another.
 //   M4  What would fit is not refused: caches of files are given up by the system, and swap space counts. Nothing is known
 //       where the files cannot be read, and then nothing is refused.
 #pragma once
@@ -24,7 +24,7 @@ namespace gpuhash {
 /// is refused.
 extern const gpuhash_memory host_memory;
 
-/// How many more bytes of memory this process may use, and what says so.
+/// The number of bytes of memory that this process may still use, and what limits it.
 struct memory_room {
   uint64_t bytes = ~uint64_t{0};
   char limit[256] = "";  ///< the end of a sentence: "the system has 4096 available"
@@ -41,7 +41,7 @@ memory_room available_memory(bool pinned);
 gpuhash_status check_memory(uint64_t bytes, uint32_t pinned, gpuhash_error* err);
 gpuhash_status commit_memory(void* p, size_t bytes, uint32_t threads, gpuhash_error* err);
 
-/// In a forked child, where no thread is left that could use what it was granted.
+/// Called in a forked child, where no thread is left that could use memory that it was granted.
 void forget_grants();
 
 }  // namespace gpuhash

@@ -14,7 +14,7 @@ namespace gpuhash {
 /// registrations cannot be undone. Each way to fail has its own sentence.
 gpuhash_status load_plugin(const std::string& path, gpuhash_backend_v1& api, gpuhash_error* err);
 
-/// Is what a plugin says of itself, and its table of entries, fit to be used? plugin.h says what has to be there.
+/// Are a plugin's description and its table of entries fit to be used? plugin.h says what has to be there.
 gpuhash_status check_backend(const gpuhash_backend_v1& api, const char* path, gpuhash_error* err);
 
 /// The backend name in a file name gpuhash_<name>.so, or an empty view.

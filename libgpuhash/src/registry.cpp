@@ -102,7 +102,7 @@ const module* registry::choose(const std::string& name) {
   return best;
 }
 
-// What a config's backend field takes for this module.
+// The text of a config's field `backend` that stands for this module.
 const char* registry::name_for_config(const module& m) {
   return keep(!m.name.empty() && choose(m.name) == &m ? m.name : m.path);
 }

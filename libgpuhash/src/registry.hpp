@@ -3,7 +3,7 @@
 // A module is known by its file name, gpuhash_<name>.so, in a directory of the search path, or by having been opened by
 // its path. Its path always stands for it. What a name stands for follows one order:
 //
-//   1. the module beside the library: what a stranger installs never takes the name of a built-in
+//   1. the module beside the library: a module of another author never takes the name of a built-in structure
 //   2. the directories of GPUHASH_PLUGIN_PATH, in their order
 //   3. the modules that were opened by their path, in that order
 //

@@ -9,7 +9,7 @@
 
 namespace gpuhash {
 
-/// No version of a struct is longer: a larger struct_size is what was in memory that the caller did not initialise.
+/// No version of a struct is longer: a larger struct_size is memory that the caller did not initialise.
 constexpr size_t longest_struct = 4096;
 
 /// Copy the caller's input struct into `to`. A struct shorter than `least` bytes (its size in version 0.1) was not

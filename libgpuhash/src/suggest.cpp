@@ -1,4 +1,4 @@
-// Spelling: see suggest.hpp.
+// Suggestions for misspelt names: see suggest.hpp.
 #include "libgpuhash/src/suggest.hpp"
 
 #include <algorithm>

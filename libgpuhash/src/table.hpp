@@ -18,7 +18,7 @@ struct gpuhash_table {
 
 namespace gpuhash {
 
-/// How every call on a table begins: err is emptied, and the table has to be one of this process.
+/// Every call on a table begins with this: err is emptied, and the table has to belong to this process.
 inline gpuhash_status begin_call(const gpuhash_table* table, gpuhash_error* err) {
   clear(err);
   if (table == nullptr) [[unlikely]]
@@ -26,7 +26,7 @@ inline gpuhash_status begin_call(const gpuhash_table* table, gpuhash_error* err)
   return refuse_forked(table->generation, "table", err);
 }
 
-/// Are its values single numbers, and does the backend combine such?
+/// Are the table's values single numbers, and does the backend combine such?
 inline bool accumulates(const gpuhash_table& table) {
   return table.value_bytes != 0 && table.value_bytes <= 8 && (table.type->api.traits & GPUHASH_TRAIT_ACCUMULATE) != 0;
 }

@@ -37,7 +37,7 @@ void pause_a_little() {
 #endif
 }
 
-// Look for a little whether this has come true.
+// Looks for a little while whether this has become true.
 template <class True>
 void look(True there, bool more_soon) {
   const int64_t end = more_soon ? nanoseconds() + soon : 0;

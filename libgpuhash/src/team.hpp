@@ -26,7 +26,7 @@ namespace gpuhash {
 /// Returns when all have run. body must not throw.
 void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context);
 
-/// What else the thread that calls has to do, and when the next call comes.
+/// Other work of the thread that calls, and when its next call comes.
 struct beside {
   void (*meanwhile)(void* context) = nullptr;  ///< run first by the caller, while the workers begin; must not throw
   void* context = nullptr;
@@ -35,8 +35,8 @@ struct beside {
 void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context,
               const beside& other);
 
-/// What body(begin, end), which returns a byte, says of the pieces of 0 .. n-1, joined by |. Few elements are looked at by
-/// the calling thread alone.
+/// The results of body(begin, end), each a byte, for all pieces of 0 .. n-1, joined by |. The calling thread alone
+/// looks at few elements.
 template <class Body>
 uint8_t any_of(uint32_t threads, size_t n, Body body) {
   constexpr size_t piece = tunable("any_of", size_t{1} << 16);

@@ -1,5 +1,5 @@
-// What only a GPU can do: accesses of table memory in PTX, memory of a block, and launches. Apart from the rest, so that
-// tests can run the tile and the drivers on lanes that a CPU plays (tests/warp has its own version of this file).
+// Code that only a GPU can run: accesses of table memory in PTX, memory of a block, and launches. It is a file of its
+// own, so that tests can run the tile and the drivers on emulated warps (tests/warp has its own version of this file).
 #pragma once
 #include <atomic>
 

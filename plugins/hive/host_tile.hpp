@@ -1,4 +1,4 @@
-// hive: the tile on a CPU.
+// hive: the tile with which the CPU reads a bucket.
 #pragma once
 #include "libgpuhash/tile/host.hpp"
 #include "ops.hpp"

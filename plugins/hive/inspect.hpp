@@ -1,4 +1,4 @@
-// What check, stats and histogram say of a hive, with the tests of its invariants (layout.hpp).
+// The check, the statistics and the histogram of a hive, with the tests of its invariants (layout.hpp).
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/inspector.hpp"
@@ -87,8 +87,9 @@ class hive_inspector final : public inspector {
     return way;
   }
 
-  // H2, H3, H6, H7 for every live slot, and the reach of the stash; NULL if they hold. Of two slots of a key (H7) one is not
-  // in its home, or both are: so a key outside looks into all of its buckets, and only one of the stash along its path there.
+  // Tests H2, H3, H6, H7 for every live slot, and the reach of the stash; NULL if they hold. If two slots have one key
+  // (H7), one of them is not in its home, or both are. So a key outside of its home is looked for in all of its
+  // buckets, and a key of the stash along its path there.
   const char* broken(uint64_t cell) const {
     const layout_type& t = layout_;
     const word w = *t.cell(cell);

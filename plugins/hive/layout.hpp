@@ -38,7 +38,7 @@ GH_BEGIN
 
 inline constexpr u32 most_ways = 3;
 inline constexpr u32 least_buckets = 4;  // of a segment, so that the buckets of a key can differ
-// Rounds of evictions, before the stash has to take a key. One more costs time and no correctness.
+// Rounds of evictions, before the stash has to take a key. One more costs time, and changes no answer.
 #if defined(GPUHASH_SIM)
 inline constexpr u32 eviction_rounds = 2;
 #elif defined(GPUHASH_EMULATED_WARP)
@@ -146,7 +146,7 @@ struct hive_table {
   // The home among the buckets of its segment.
   GH_FN index place_of(index h) const { return reduce(index(h * base), segment_buckets); }
   GH_FN u64 homes() const { return buckets(); }
-  // On the CPU: all buckets of a key lie near its home, and so does what makes room for it.
+  // The same on the CPU: all buckets of a key lie near its home, and so do the slots that are read to make room for it.
   GH_FN bool gains_by_order() const { return segments() >= 64; }
   GH_FN index home(key k) const {
     const index h = first_hash(k);
@@ -155,7 +155,7 @@ struct hive_table {
   // The hashes of bucket number 0 and 1.
   GH_FN index first_hash(key k) const { return by_name() ? named_hash(k, 0) : index(hash(k, seed)); }
   GH_FN index second_hash(key k) const { return by_name() ? named_hash(k, 1) : other_hash(k); }
-  // That of the filter and the stash, whichever the others are.
+  // The hash function of the filter and the stash, whichever functions choose the buckets.
   GH_FN index other_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
   // The bit of k in the word filter_of(home).
   GH_FN u32 filter_bit(key k, index home) const { return 1u << ((u32(home) & 3) * 8 + (u32(other_hash(k)) & 7)); }

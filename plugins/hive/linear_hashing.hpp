@@ -12,7 +12,7 @@
 
 namespace gpuhash {
 
-// Where a table lies that grows where it is. Before the locks there is the note.
+// The memory of a table that grows where it is. The note lies before the locks.
 struct reserved_range {
   std::unique_ptr<region> slots, filter, locks, stash;
   uint64_t most_segments = 0;
@@ -67,7 +67,7 @@ class resize_in_place {
   }
 
  private:
-  // CUDA: segments that are worked on at a time, no more than have to be.
+  // CUDA: the segments that are worked on at a time, no more than the step needs.
   static uint64_t at_once(uint64_t now, uint64_t wanted) {
     const uint64_t n = wanted > now ? wanted - now : wanted < now ? now - wanted : now;
     return n < segments_at_once ? n : segments_at_once;
@@ -102,7 +102,7 @@ class resize_in_place {
   }
   int repack_all(int64_t* used) { return run_step({segment_step::repack, 0, shape_.segments()}, used); }
 
-  // Up to the end of this round, in memory that is there.
+  // Splits segments up to the end of this round, in memory that is there.
   int split_up_to(uint64_t wanted, int64_t* used) {
     const uint64_t level = shape_.level(), to = wanted < 2 * level ? wanted : 2 * level;
     const hive_shape larger = sizes_.with_segments(shape_, to);
@@ -117,7 +117,7 @@ class resize_in_place {
     return e;
   }
 
-  // Down to the beginning of this round. *more false: that is as far as it goes.
+  // Merges segments down to the beginning of this round. *more false: no more can be merged.
   int merge_down_to(uint64_t wanted, int64_t* used, bool* more) {
     *more = false;
     if (shape_.split == 0 && shape_.round == 0) return 0;

@@ -83,7 +83,7 @@ struct hive_op {
 
   GH_FN word* line(const table& t) const { return t.bucket(at); }
 
-  // For drivers that visit homes first (drive/cuda_homes.cuh). What step() says of a home, for find and count.
+  // For drivers that visit homes first (drive/cuda_homes.cuh): the same as step() of a home, for find and count.
   GH_FN static bool looks(const table&)
     requires(Kind == find || Kind == count)
   {
@@ -97,7 +97,8 @@ struct hive_op {
     const auto open = [](word w) { return F::key_of(w) == empty_key<key>; };
     return {tile.has(row, R, live), Alone && tile.has(row, R, open), F::value_of(tile.first_word(row, live)), 0};
   }
-  // Alone, and of two ways, the other bucket is the only other line; what is in neither may be in the stash.
+  // A find that has the table to itself, with two buckets for a key: the other bucket is the only other line, and a key
+  // that is in neither may be in the stash.
   GH_FN static u32 most_visits(const table&)
     requires(Alone)
   {

@@ -31,7 +31,7 @@ GH_BEGIN
 
 // Elements that overflow their homes and are served at a time; with these, three blocks share a multiprocessor.
 inline constexpr u32 overflow_at_most = chained_at_most < 832 ? chained_at_most : 832;
-// An element that has met equal keys in its chain so often is left. One that meets them once finds the key when it
+// An element that has met equal keys in its chain so often is left over. One that meets them once finds the key when it
 // tries again.
 inline constexpr u32 most_meetings = 4;
 static_assert(segment_window_each <= 32 && segment_window_each % loads_at_once == 0 &&
@@ -111,8 +111,8 @@ class segment_partition : public own_partition<segment_partition<F, Kind>, hive_
     u32 left, unclear, hard;
     u32 holes, dead;  // are there EMPTY slots before others of a bucket? Dead ones?
   };
-  // What comes first in its memory: these, chains, the list. Then the slots, the counters, the filter, and who took
-  // each slot, with statuses.
+  // The memory of a block begins with these, the chains, and the list. Then come the slots, the counters, the filter,
+  // and, with statuses, the element that took each slot.
   static constexpr u32 note_bytes = 32;
   static constexpr u32 fixed_bytes =
       (note_bytes + overflow_at_most * (sizeof(u32) + sizeof(uint16_t)) + 1023) / 1024 * 1024;  // block_mem

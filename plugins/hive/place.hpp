@@ -24,26 +24,26 @@ GH_BEGIN
 #define HIVE_NO_UNROLL
 #endif
 
-// What happens to an insert whose home is full: locked, evicting, moved, stashing, unlocked. Nothing, but in a program that
-// counts and times it (asv_bench/harness/hive_steps.cpp).
+// Steps of an insert whose home is full: locked, evicting, moved, stashing, unlocked. They do nothing, except in a
+// program that counts and times them (asv_bench/harness/hive_steps.cpp).
 #ifndef HIVE_EVENT
 #define HIVE_EVENT(what)
 #endif
 
-// Keys of each bucket, in a round, that another key might make room for. One more costs time and no correctness.
+// Keys of each bucket, in a round, for which another key might make room. One more costs time, and changes no answer.
 #if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
 inline constexpr u32 second_victims = 1;
 #else
 inline constexpr u32 second_victims = tunable("second_victims", 2u);
 #endif
-// A swap that was lost, or a lock that another tile holds, is no reason to say that there is no room; but tiles that stand
-// in each other's way do not try for ever.
+// A lost swap, or a lock that another tile holds, does not mean that there is no room; but tiles that stand in each
+// other's way do not try for ever.
 #if defined(GPUHASH_EMULATED_WARP)  // where each access is a choice of a scheduler
 inline constexpr u32 most_retries = 4;
 #else
 inline constexpr u32 most_retries = tunable("hive_retries", 64u);
 #endif
-// So often a key whose slot is claimed first waits for locked buckets before it takes a place of the stash.
+// A key whose slot is claimed first waits so often for locked buckets before it takes a place of the stash.
 #if defined(GPUHASH_SIM)
 inline constexpr u32 most_patience = 1;
 #else
@@ -65,7 +65,7 @@ inline constexpr u32 slots_at_once = 1;  // buckets of the explorer have as few 
 #else
 inline constexpr u32 slots_at_once = tunable("slots_at_once", 4u);
 #endif
-// Who puts a key elsewhere holds a lock for microseconds.
+// A tile that puts a key elsewhere holds a lock for microseconds.
 inline constexpr u32 turns_of_a_placing = tunable("turns_of_a_placing", 4u);
 
 struct placed {
@@ -163,16 +163,16 @@ struct hive_hand {
     return {placed::no_room, 0};
   }
 
-  // For a pair of which place() has come to this.
+  // For a pair that place() could not put into a bucket.
   HIVE_RARE u32 stash_instead(index home, word pair, placed before) const {
     const placed last = put_in_stash(home, pair);
     before.used += last.used;
     if (last.what == placed::done || GH_MUTANT(dropped_key)) before.what = placed::done;
     return before.packed();
   }
-  // The stash is for keys that find no place. One that others were in the way of tries again, and its home is unlocked
-  // meanwhile: who holds a lock may want what another one holds. More often where slots are claimed first, which are free for
-  // long enough that all buckets of a key may be locked at one time.
+  // The stash is for keys that find no place. If other tiles were in the way of a key, it tries again, and unlocks its
+  // home meanwhile, since a tile that holds a lock may want that of another one. It tries more often where slots are
+  // claimed first: then buckets are locked for so long that all buckets of a key may be locked at one time.
   GH_FN bool keeps_trying(const placed& p, u32 retries) const {
     return p.what == placed::retry && retries < (t.commits ? most_patience : some_patience);
   }

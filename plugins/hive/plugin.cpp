@@ -27,10 +27,11 @@ constexpr gpuhash_option_info option_list[] = {
      "For reproduction. auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by segments, each in the memory of a block; tables with bucket=8. auto: "
-     "inserting and accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; "
-     "assigning and accumulating where a large batch names some keys again and again; not where many slots are dead. "
-     "CPU: combine equal keys of a "
-     "batch that adds before they reach the table, let a batch that one thread serves have the table to itself, and "
+     "2^20 elements or more that insert, assign or accumulate, at least one for every 8 slots, that hardly repeat a "
+     "key "
+     "or accumulate; skewed batches that assign or accumulate; where many slots are dead, only batches with frequent "
+     "keys. CPU: combine equal keys of a batch that adds before they reach the table, let a batch that one thread "
+     "serves have the table to itself, and "
      "serve a large batch in the order of the table. auto: combine where a sample says that it pays; in order, 2^20 "
      "elements or more that add keys to a table that they leave three quarters full"},
     {"hashes", "two or three names, joined by +",
@@ -83,7 +84,7 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   return s ? s : parse_hashes(c, o, err);
 }
 
-// What tables of usual sizes reach with these steps of an insert (README.md).
+// Loads that tables of usual sizes reach with these steps of an insert (README.md).
 double usual_load(const hive_options& o) {
   const bool stash = o.stash >= 1.0 / 64;
   if (o.evictions == 0) return stash ? 0.7 : 0.25;

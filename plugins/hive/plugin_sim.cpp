@@ -320,8 +320,9 @@ std::vector<scene> scenes() {
   };
 }
 
-// What pairs of two keys do not reach: a home that fills up and lets a key go while another tile reads it; two evictors that
-// want one slot; victims that are looked for, changed and erased; dead slots of other buckets; a stash that is full.
+// Situations that pairs of two keys do not reach: a home that fills up, and from which a key is evicted while another
+// tile reads it; two evictors that want one slot; victims that are looked for, changed and erased; dead slots of other
+// buckets; a full stash.
 std::vector<std::pair<std::string, std::string>> programs() {
   return {
       {"w2", "i8=9,i5=9,i6=8:i2=1,i0=2+f8"},

@@ -21,8 +21,8 @@ class region {
   virtual ~region() = default;
 
   virtual bool reserve(size_t bytes) = 0;
-  // Have memory for so many bytes; what is there stays. No batch uses what goes. Fails only if there is more to be had, and
-  // then it is as before.
+  // Maps memory for so many bytes; memory that is there stays. No batch uses memory that goes. Fails only if more
+  // memory is needed, and then the region is as before.
   virtual bool resize(size_t bytes) = 0;
 
   unsigned char* get() const { return p_; }
@@ -73,8 +73,8 @@ class host_region final : public region {
   static constexpr size_t small_unit = 64 << 10, huge_page = 2 << 20;
 };
 
-// Memory comes in pieces, which go again as they came. To map one takes about as long whatever its size is, so that a region
-// that grows often takes a little more than it needs.
+// Memory comes in pieces, which are given back as they came. Mapping one takes about as long whatever its size is, so
+// that a region that grows often takes a little more than it needs.
 class device_region final : public region {
  public:
   explicit device_region(const device_api& api) : api_(api) {}

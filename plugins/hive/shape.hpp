@@ -1,4 +1,5 @@
-// How large everything of a hive is, for so many keys or so many segments (table.hpp says how it comes to have them).
+// The shape of a hive table: its numbers of segments, buckets and stash slots, for a number of keys or of segments.
+// table.hpp says how a table comes to have them.
 #pragma once
 #include <math.h>
 #include <stddef.h>
@@ -25,8 +26,8 @@ inline constexpr uint32_t stash_path_slots = 128;  // where in the stash a key m
 // Fewer would take more memory on CUDA than they need: each region of address space gets it in pieces of 2 MiB.
 inline constexpr uint64_t least_on_cuda = 4 * least_segments;
 inline constexpr double first_share = 0.875;  // of max_load_factor, at which splitting begins
-// A step splits at least one in so many segments. On CUDA a step that keeps all of the device busy takes as long as a step of
-// a single segment, and each step is waited for: there it splits more of them.
+// A step splits at least one in so many segments. On CUDA a step that keeps all of the device busy takes as long as a
+// step of a single segment, and each step is waited for: so there a step splits more segments.
 inline constexpr uint64_t least_step = 128, least_step_on_cuda = 16;
 // Of address space no more than most_reserved is reserved, or so many times what the table takes at first.
 inline constexpr uint64_t least_reserve_factor = 4;

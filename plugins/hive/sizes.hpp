@@ -7,7 +7,7 @@
 namespace gpuhash {
 
 inline constexpr uint64_t segment_bytes = tunable("hive_segment", uint64_t(64) << 10);
-// Fewer would only make keys of one unable to use another's room.
+// With fewer segments than this nothing is gained: keys of one segment only could not use the room of another one.
 inline constexpr uint64_t least_segments = tunable("hive_segments", uint64_t(16));
 static_assert(least_segments > 1);  // a table of one segment is whole: its buckets are no multiple of a filter's word
 // A step splits at most so many segments on CUDA, for which there is work memory.

@@ -1,4 +1,4 @@
-// What hive's host code and its kernels for CUDA say to each other about linear hashing: plain structs and functions.
+// Linear hashing on CUDA: the plain structs and functions that hive's host code and its kernels share.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

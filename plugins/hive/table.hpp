@@ -30,7 +30,7 @@
 
 namespace gpuhash {
 
-// A batch that erases looks how many keys are left once so many elements have, by the slots.
+// A batch that erases counts the keys that are left once so many elements have been erased, by the slots.
 inline constexpr uint64_t look_share = tunable("look_share", 64u);
 // Growth begins at this load or a higher one, by max_load_factor: at the end of a round (limit_of). The load at which
 // segments are merged stays far below it.
@@ -91,7 +91,7 @@ class hive final : public table {
     return range_ && !for_rebuild(keys) ? sizes_.segments_for(shape_, keys) < shape_.segments()
                                         : sizes_.shape_for(keys).bytes < bytes();
   }
-  // Just as many segments more as the keys need, but some.
+  // As many more segments as the keys need, but at least some.
   uint64_t next_limit(uint64_t most, uint64_t least) const override {
     if (!range_) return 2 * most;
     const uint64_t step = on_cuda() ? least_step_on_cuda : least_step;
@@ -268,8 +268,8 @@ class hive final : public table {
     const double most = most_contract * config_.max_load_factor;
     return !config_.grow ? 0 : options_.contract < most ? options_.contract : most;
   }
-  // The counters were read, and say `live` keys: so many elements may be erased until they are read again. Not before the
-  // table has grown, if it is as small as it may be.
+  // Called when the counters were read, and say `live` keys: so many elements may be erased until they are read again.
+  // A table that is as small as it may be does not read them before it has grown.
   void count_erased_from(uint64_t live) {
     if (contract_below() == 0 || !smaller_for(asked_for_)) {
       read_after_ = ~uint64_t(0);

@@ -1,4 +1,4 @@
-// hive: what kernels read buckets with.
+// hive: the tile with which CUDA kernels read a bucket.
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 

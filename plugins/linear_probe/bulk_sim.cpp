@@ -1,5 +1,5 @@
-// Large batches by parts of the table, as a model of its own: what drive/bulk makes of a batch, step by step,
-// by tiles that the explorer interleaves.
+// Large batches by parts of the table, as a model of the explorer: tiles, which the explorer interleaves, go through
+// the steps of drive/bulk.
 //
 // An operation that ends in p is an element of such a batch; the first ones of all tiles are one batch, the second ones
 // another. i4=9,i5=9:i0=1p+i1=2p+f0 inserts 0 and 1 by parts, where the slots of their home are taken, while a third
@@ -39,7 +39,7 @@ struct block_tile : sim_tile<F, R> {
   }
 };
 
-// The batch, and what became of its elements.
+// The batch, and the state of its elements.
 struct batch {
   u32 n = 0;
   op element[max_tiles];
@@ -238,7 +238,7 @@ class parts_model final : public linear_sim<F> {
       if (b.answer[leads].status > yes) put(failed_ + j, b.answer[leads].status);
     }
   }
-  // So say all whose operation found no room.
+  // All elements have this status if the operation of their key found no room.
   void tell_failed(batch& b, u32 me) {
     const u32 j = joined_as(b.element[me]);
     if (j == no_leader || GH_MUTANT(failed_alone)) return;

@@ -1,4 +1,4 @@
-// The machinery around a structure's operations, as a model of its own: batches share a gate, growth has it alone.
+// The gate around a structure's operations, as a model of the explorer: batches share the gate, growth has it alone.
 //
 // Every operation is a batch of its own: enter the gate (acquire), look up the generation, which says which of two tables
 // holds the keys, serve, leave (release). So operations are ordered as calls are, in weak memory too. grow closes the gate,

@@ -66,7 +66,7 @@ struct linear_op {
   }
 
   GH_FN word* line(const table& t) const { return line_at(t, at); }
-  // For drivers that visit homes first (drive/cuda_homes.cuh). What step() says of a home, for find and count.
+  // For drivers that visit homes first (drive/cuda_homes.cuh): the same as step() of a home, for find and count.
   GH_FN static bool looks(const table&)
     requires(homes_first)
   {

@@ -1,5 +1,5 @@
-// linear_probe: what the driver of bulk batches (drive/bulk) asks of a structure. How a partition is a table of its
-// own is in parts.hpp.
+// linear_probe: the members that the driver of large batches (drive/bulk) needs of a structure. parts.hpp says how a
+// partition is a table of its own.
 #pragma once
 #include "libgpuhash/drive/bulk/bulk.cuh"
 #include "parts.hpp"

@@ -17,10 +17,10 @@ constexpr gpuhash_option_info option_list[] = {
      "whole "
      "table if it is filled above 0.9"},
     {"parts", "auto|always|never",
-     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: inserting "
-     "and "
-     "accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; assigning, "
-     "and adding floats, where a large batch names some keys again and again. CPU: combine equal keys of a batch that "
+     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: 2^24 "
+     "elements or more that insert, assign or accumulate, at least one for every 4 slots, that hardly repeat a key "
+     "(fewer into a table that is nearly empty, or that accumulate); skewed batches that assign or add floats. "
+     "CPU: combine equal keys of a batch that "
      "adds before they reach the table, and let a batch that one thread serves have the table to itself. auto: "
      "combine where a sample says that it pays"},
 };
@@ -33,8 +33,8 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   if (!s) s = option_number(c, "probe_limit", 128, 1ull << 31, false, &o.probe_limit, err);
   if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   if (s) return s;
-  // A table that may not grow takes as many keys as it says. What is too much is refused soon if that can be seen from
-  // what is not, and else after a look at the whole table.
+  // A table that may not grow takes as many keys as its capacity. A key too many is refused after `longest_run` slots,
+  // if the load factor makes longer runs of full slots impossible, and else after a look at the whole table.
   if (!o.probe_limit) o.probe_limit = c.max_load_factor > 0.9 ? 1u << 31 : c.grow ? 1u << 17 : longest_run;
   // A group of one cache line is best while most keys lie in it; above a load of 0.8 a GPU does better with two.
   constexpr uint64_t rows[] = {0, 1, 4, 8, 16};

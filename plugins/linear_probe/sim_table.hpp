@@ -1,4 +1,4 @@
-// linear_probe's table as the explorer sees it: what lies where, and the invariants of layout.hpp. The models of
+// linear_probe's table as the explorer sees it: its memory, and the invariants of layout.hpp. The models of
 // plugin_sim.cpp and of plugins/linear_probe/bulk_sim.cpp say how it is served.
 #pragma once
 #include "libgpuhash/drive/sim.hpp"

@@ -45,13 +45,14 @@ class skip_builder final : public bulk_builder {
     if (table_.options_.build == build_never || !(table_.engine_->ordered->built_kinds >> q.kind & 1) || q.n >> 32)
       return false;
     if (table_.options_.build == build_always) return true;
-    // On CUDA it waits for what runs, as a table does only where it grows.
+    // On CUDA a build waits for batches that run, which only tables that grow do anyway.
     if (table_.on_cuda() && !table_.config_.grow) return false;
     return (is_large(q) && most_there() <= most_merged * q.n) || may_be_behind(q);
   }
   bool is_large(const request& q) const { return q.n >= (table_.on_cuda() ? least_built_on_cuda : least_built); }
-  // Is it time to look whether a batch comes behind the end? To look takes about as long as a small batch, and on CUDA waits
-  // for those before. So after a batch that did not, every second one is looked at, every fourth, and so on, until one does.
+  // Should this batch be tested for whether it comes behind the end? The test takes about as long as a small batch, and
+  // on CUDA waits for earlier batches. So after a batch that did not, every second batch is tested, then every fourth,
+  // and so on, until one does.
   bool may_be_behind(const request& q) {
     if (q.n < (table_.on_cuda() ? least_behind_on_cuda : least_behind)) return false;
     const uint32_t left = looks_left_out_;
@@ -64,7 +65,7 @@ class skip_builder final : public bulk_builder {
     return true;
   }
   void saw_one_behind() { looks_left_out_ = leave_out_ = 0; }
-  // Pairs that there may be; on CUDA, without waiting for batches that run.
+  // An upper bound of the number of pairs; on CUDA, without waiting for batches that run.
   uint64_t most_there() { return table_.on_cuda() ? uint64_t(offered_) : table_.used_on_host(); }
   // A layout in which keys stay as they are.
   static layout_type encoded(layout_type t) {
@@ -83,8 +84,9 @@ class skip_builder final : public bulk_builder {
 
   // ---- a batch behind the end -----------------------------------------------------------------------------------------
 
-  // Its keys, merged with the pairs of the last chunk, go into that chunk and into new ones; or it is none, and nothing has
-  // happened. Where chunks are lacking for it the table grows, and its end is looked at anew.
+  // The keys of such a batch, merged with the pairs of the last chunk, go into that chunk and into new ones. If the
+  // batch does not come behind the end, nothing happens. If chunks are lacking the table grows, and its end is looked
+  // at anew.
   gpuhash_status build_behind(const request& q, const totals& now, totals* sum, bool* done, gpuhash_error* err) {
     bool again = false;
     const gpuhash_status s = try_behind(q, now, sum, done, &again, err);
@@ -122,7 +124,7 @@ class skip_builder final : public bulk_builder {
     const uint64_t chunks = dense_shape::behind(end, b.old + b.fresh, pools().dense(), table_.pool_.layout.levels).all;
     if (all <= table_.limit() && chunks <= table_.pool_.layout.capacity - end.taken)
       return extend(b, end, now, sum, done, err);
-    // Updates need no room, and where the table may not grow some elements find none, and say so.
+    // Updates need no room; in a table that may not grow some elements find none, and have that status.
     if (!table_.config_.grow || !b.fresh || !again) return GPUHASH_OK;
     *again = true;
     return make_room_behind(all, chunks, q.stream, err);
@@ -146,7 +148,7 @@ class skip_builder final : public bulk_builder {
     if (e) return table_.fault(err, e, "building the end of the table");
     return count_built(b, now, uint64_t(now.used) + b.fresh, sum, err);
   }
-  // Twice what is there, or more: so keys that come behind the end for ever are moved seldom, or not at all.
+  // Twice the pool, or more: so keys that come behind the end for ever are moved seldom, or not at all.
   gpuhash_status make_room_behind(uint64_t keys, uint64_t chunks, void* stream, gpuhash_error* err) {
     const double capacity = double(table_.pool_.layout.capacity);
     if (pools().chunks_for(keys) < 0.5 * capacity)
@@ -207,7 +209,7 @@ class skip_builder final : public bulk_builder {
   uint32_t entries() const { return table_.per_chunk_; }  // of a chunk
 
   skiplist_table<F>& table_;
-  // Elements of batches that may have added keys, since it was known how many there are.
+  // Elements of batches that may have added keys since the number of keys was last counted.
   kit_atomic<uint64_t> offered_{0};
   // Batches that are not compared with the end of the table: the next ones; and after the next one that does not come behind
   // it.

@@ -26,8 +26,8 @@ struct dense_shape {
   u32 own[most_levels] = {};      // entries of number 0 that stay as they are
   u32 earlier[most_levels] = {};  // those before the one that leads to number 0 one level down
 
-  // For n pairs, on the host. Those of the last chunk are among them, and their keys, from number `per` on, are above `from` of
-  // the end: so names of new chunks come behind all that are there.
+  // For n pairs, on the host. The pairs of the last chunk are among them, and the keys from number `per` on are above
+  // `from` of the end: so the names of new chunks come behind all names that are there.
   static dense_shape behind(const table_end& end, u64 n, u32 per, u32 most) {
     dense_shape s;
     s.taken = end.taken;

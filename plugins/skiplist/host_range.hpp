@@ -131,7 +131,7 @@ class chunk_reader {
     const u32 link = table::target(table::link_of(load(chunk_at<R>(t_, name_at_) + R - 2)));
     if (link != none) ask_for(link);
   }
-  // What is read here may be old, which costs time and nothing else.
+  // A word that is read here may be old, which costs time and changes no answer.
   void ask_ahead() {
     while (name_at_ != none) {
       const word* const c = chunk_at<R>(t_, name_at_);

@@ -118,7 +118,8 @@ class walk_group {
 
  private:
   GH_FN static word load(const word* p) { return mem::template load<order::relaxed>(p); }
-  // Of a row that was loaded just now, or as it is a little later: which of the two takes less time.
+  // Both compute this from a row that was loaded just now, or from one that arrives a little later: which of the two
+  // takes less time.
   GH_FN static word slot(const row& r, const word* c, u32 i) {
     if constexpr (tile::vector)
       return load(c + i);

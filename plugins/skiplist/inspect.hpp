@@ -1,4 +1,4 @@
-// What check, stats and histogram say of a skiplist. The tests of its invariants are in check.hpp.
+// The check, the statistics and the histogram of a skiplist. The tests of its invariants are in check.hpp.
 #pragma once
 #include "check.hpp"
 #include "layout.hpp"

@@ -28,7 +28,7 @@
 
 GH_BEGIN
 
-// What an update did, and what it leaves to be done one level up.
+// The result of an update, and the work that it leaves to be done one level up.
 enum class deed : u32 { lost, no, yes, no_memory, raise, remove };
 
 // The update of one locked chunk: one lane, scalar accesses. `at` encloses k where it is locked and live.
@@ -140,9 +140,9 @@ struct locked_chunk {
     if (pos == n && !stays) store(to + filled++, w);
     store(to + n_slots - 2, GH_MUTANT(lost_next) ? Table::next_word(F::key_of(next), none) : next);
     store(to + n_slots - 1, Table::fresh_lock(Table::level_of(before)));
-    // Before the link. Once it is there another tile may change a moved entry in its new chunk, and a merge may take NEXT
-    // back: who loads the entry that was left here before, and NEXT after that, would take it for a hit. Who misses it
-    // waits.
+    // The entries are cleared before the link is set. Once the link is there, another tile may change a moved entry in
+    // its new chunk, and a merge may take NEXT back: a find that loads the entry that was left here first, and NEXT
+    // after that, would take the old entry for a hit. A find that sees the cleared entry waits.
     if (!GH_MUTANT(moved_kept) && !GH_MUTANT(late_clear)) clear_from(half);
     if (!GH_MUTANT(early_link)) Mem::fence();  // who follows the link sees a whole chunk
     store(next_slot(), Table::next_word(GH_MUTANT(kept_max) ? F::key_of(next) : key(low - 1), fresh));

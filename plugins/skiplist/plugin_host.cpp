@@ -16,7 +16,7 @@ GH_BEGIN
 
 template <class Tile, u32 Kind>
 using op_of_skiplist = skip_op<Tile, Kind>;
-// What an update does beyond its search is one function for all kinds anyhow.
+// The part of an update after its search is one function for all kinds anyhow.
 template <u32 Bytes>
 using engines_of = host_engines<skip_table, op_of_skiplist, Bytes, kinds_of_one_driver>;
 

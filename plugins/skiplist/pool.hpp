@@ -1,4 +1,5 @@
-// The chunks of a skiplist: how many so many keys need, the segments of memory that they lie in, and which are handed out.
+// The pool of a skiplist's chunks: how many chunks a number of keys needs, the segments of memory that the chunks lie
+// in, and the allocation of chunks.
 #pragma once
 #include <math.h>
 
@@ -30,7 +31,7 @@ struct chunk_pool {
   }
 };
 
-// Makes the pools of a table, and widens, empties and drops them. It has none of its own: a rebuild has two.
+// Makes, widens, empties and drops the pools of a table. It has none of its own: during a rebuild a table has two.
 template <class F>
 class chunk_pools {
   using word = typename F::word;

@@ -80,7 +80,7 @@ class skiplist_table final : public table {
       return rebuild(keys > pool_.limit ? keys : 2 * pool_.limit, stream, err);
     uint32_t taken = 0;
     if (const gpuhash_status s = pools_.read_taken(pool_, &taken, stream, err)) return s;
-    // What others asked for in vain is not handed out.
+    // Chunks that other elements asked for in vain are not handed out.
     int e = api_.copy(pool_.layout.taken, &taken, sizeof(taken), stream);
     if (!e) e = api_.wait(stream);
     if (e) return fault(err, e, "adding chunks");

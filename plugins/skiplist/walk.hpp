@@ -232,8 +232,8 @@ struct skip_walk {
     return k == 0 ? pair{false, 0, 0} : greatest(key(k - 1));
   }
 
-  // The end of the table, and the pairs of its last chunk, while no batch writes. What has merged chunks away may have left
-  // names behind that lie right of the last chunk's low (G4, G5): `from` is not below them either.
+  // The end of the table, and the pairs of its last chunk, while no batch writes. Merges may have left names behind
+  // that lie right of the last chunk's low (G4, G5): `from` is not below these either.
   GH_FN void write_end(table_end* end, key* keys, value* values) const {
     const u32 top = load_word(t.top);
     for (u32 l = top + 1; l < t.levels; ++l) {  // heads that name heads

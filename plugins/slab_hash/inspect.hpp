@@ -1,4 +1,4 @@
-// What check, stats and histogram say of a slab_hash, with the tests of its invariants (layout.hpp).
+// The check, the statistics and the histogram of a slab_hash, with the tests of its invariants (layout.hpp).
 #pragma once
 #include <algorithm>
 

@@ -66,7 +66,7 @@ struct slab_table {
       return index((u64(paper_a) * paper_operand(k) + paper_b) % paper_prime) % buckets;  // section III-C
     return reduce(index(hash(k, seed)), buckets);
   }
-  // What a multiplies: 32 bits of it do not overflow, 64 are taken modulo p first.
+  // The factor of a: a product with 32 bits of it does not overflow; keys of 64 bits are taken modulo p first.
   GH_FN static u64 paper_operand(key k) { return sizeof(key) == 8 ? k % paper_prime : k; }
   GH_FN word* bucket(index b) const { return base + u64(b) * slab_slots; }
   GH_FN u32* tail(index b) const { return tails + b; }
@@ -76,7 +76,7 @@ struct slab_table {
     return F::make(sizeof(key) == 8 ? key(0xffffffff00000000ull | handle) : key(handle), ~typename F::value(0));
   }
 
-  // What export and rebuild go through: chains, since only its chain tells the keys ~0 and ~0-1 apart.
+  // Cells for export and rebuild are chains, since only its chain tells the keys ~0 and ~0-1 apart.
   GH_FN u64 cells() const { return u64(buckets) + 2; }
   // The words of a chain in order, up to its first EMPTY slot (S2): visit(word*, word) for each.
   template <class Mem, class Visit>

@@ -80,8 +80,8 @@ struct slab_op {
 
   GH_FN word* line(const table&) const { return at; }
 
-  // For drivers that visit homes first (drive/cuda_homes.cuh). What step() says of a home, for find and count of keys that
-  // have one pair.
+  // For drivers that visit homes first (drive/cuda_homes.cuh): the same as step() of a home, for find and count of keys
+  // that have one pair.
   static constexpr bool homes_first = Whole && (Kind == find || Kind == count);
   GH_FN static bool looks(const table& t)
     requires(homes_first)
@@ -134,7 +134,7 @@ struct slab_op {
     const bool retry = writing && !won, chain_ends = last_line && next == no_unit;
     bool stays = retry, finished = ends || kd == nop;
     if constexpr (Kind == count || Kind == erase_all) {
-      // These finish at a key's only pair (S3), or where the chain does.
+      // These operations finish at a key's only pair (S3), or at the end of the chain.
       const bool hit = Kind == erase_all ? won : alive, only = hit && !t.duplicates;
       if constexpr (Kind == erase_all) res.live -= won;
       if constexpr (Kind == count) {  // a set's only word of k may move while the row is read, and be seen twice

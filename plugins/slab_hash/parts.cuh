@@ -428,7 +428,7 @@ class slab_partition : public own_partition<slab_partition<F, Kind>, slab_table<
     next[last] = uint16_t(slab);
     return slab;
   }
-  // Give back what was appended, and is not needed.
+  // Gives back the slabs that were appended and are not needed.
   GH_FN void trim(u32 b) const {
     const u32 end = counters[b] >> had_at;
     u32 room = data;

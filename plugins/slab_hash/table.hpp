@@ -224,7 +224,7 @@ class slab_hash_table final : public table {
 
   // ---- room for a batch -----------------------------------------------------------------------------------------------
 
-  // Units of the heap, which is not certain to have one for each slot.
+  // The estimate for the units of the heap, which does not surely have one for each slot.
   class estimate_of_units final : public room_estimate {
    public:
     explicit estimate_of_units(slab_hash_table& t) : table_(t) {}
@@ -261,7 +261,8 @@ class slab_hash_table final : public table {
             "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
       return rebuild(options_.buckets ? 0 : capacity_, 2 * double(layout_.heap.capacity()), stream, err);
     }
-    // As many again as there are, so that a growing table asks rarely; fewer where there is no memory for them.
+    // As many super blocks again as there are, so that a growing table asks rarely; fewer if there is no memory for
+    // them.
     const uint32_t there = heap_.heap().supers;
     const double full = double(layout_.heap.capacity());
     const gpuhash_status s = add_supers(there ? there : 1, stream, err);
@@ -309,7 +310,7 @@ class slab_hash_table final : public table {
     take_heap();
     return s;
   }
-  // By more than what chance and whole super blocks make of it.
+  // Smaller by more than the difference that chance and whole super blocks make?
   bool smaller_for(uint64_t keys) const override {
     const uint64_t n = keys < 64 ? 64 : keys;
     const double buckets = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta_ * data_slots_));

@@ -75,8 +75,8 @@ inline bool ascend_together(const Table& from, const Table& to) {
   return from.hash_kind == slab_murmur && to.hash_kind == slab_murmur && from.seed == to.seed;
 }
 
-// SEARCHALL of one key: its values, in the order of its chain. As many as were counted: if the caller has written to the
-// keys since, some are left out or zero, but nothing is written to the places of other keys.
+// SEARCHALL of one key: its values, in the order of its chain, as many as were counted. If the caller has written to
+// the array of keys since then, some values are left out or zero, but nothing is written to the places of other keys.
 template <class Mem, class Table>
 GH_FN void write_values(const Table& t, const request& q, size_t i, const uint64_t* offsets) {
   using F = typename Table::format;

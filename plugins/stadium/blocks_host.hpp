@@ -94,7 +94,7 @@ class alignas(64) stadium_driver {
     return static_cast<char*>(q_.out_values) + i * S::value_bytes(t_);
   }
 
-  // What element i answers. A value that was found is written already.
+  // The answer of element i. A value that was found is written already.
   void deposit(size_t i, const op& o) {
     if (q_.status) q_.status[i] = u8(o.res.status);
     if (q_.kind == count)
@@ -143,7 +143,7 @@ class alignas(64) stadium_driver {
         host_mem::prefetch<!reads>(static_cast<const char*>(slot) + (at < t_.stride ? at : t_.stride - 1));
   }
 
-  // Would it book a slot in another page than was foreseen? Another thread has taken the one that was meant.
+  // Would the insert book a slot in another page than was foreseen? Another thread has taken the slot that was meant.
   bool put_off(const op& o, size_t i) {
     if (!order_.puts_off || !o.adding()) return false;
     const void* const slot = o.slot_ahead(t_);

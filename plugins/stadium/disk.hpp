@@ -1,5 +1,5 @@
-// What a table in a file asks of the system, but for the stores into its mapped pages. Another disk may take its place:
-// tests/stadium has one that records and fails these calls, and knows what a crash of the system leaves behind.
+// disk_api: the calls of the system that a table in a file makes, besides stores into its mapped pages. Tests replace
+// it: tests/stadium has one that records and fails these calls, and knows what a crash of the system leaves behind.
 #pragma once
 #include <errno.h>
 #include <fcntl.h>

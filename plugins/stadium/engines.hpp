@@ -1,4 +1,4 @@
-// How stadium numbers its engines: by the sizes of keys and values, not by slot formats.
+// The numbers of stadium's engines, which follow from the sizes of keys and values, not from slot formats.
 #pragma once
 #include <stdint.h>
 

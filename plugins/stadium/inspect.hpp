@@ -1,4 +1,4 @@
-// What check, stats and histogram say of a stadium, with the tests of its invariants (layout.hpp).
+// The check, the statistics and the histogram of a stadium, with the tests of its invariants (layout.hpp).
 #pragma once
 #include <string.h>
 

@@ -62,7 +62,7 @@ struct stadium_table {
   u32 key_bytes, value_bytes;
   u32 value_at;  // bytes from a slot's start to its value
   u32 stride;    // bytes from a slot to the next
-  // Of slots that are slow to reach: those in host memory that CUDA reaches over a bus (rows.hpp, serve_rows.cuh), and
+  // For slots that are slow to reach: those in host memory that CUDA reaches over a bus (rows.hpp, serve_rows.cuh), and
   // those in a file (page_order.hpp).
   bool by_rows;  // over a bus
   bool in_file;
@@ -77,7 +77,7 @@ struct stadium_table {
   GH_FN u64 cells() const { return groups << log_tickets; }
   GH_FN u64 cell(u64 group, u32 i) const { return (group << log_tickets) + i; }
   GH_FN unsigned char* slot(u64 group, u32 i) const { return slots + cell(group, i) * stride; }
-  // Where the slots are, and what follows from it.
+  // The storage of the slots, and facts that follow from it.
   void place_slots(void* p) {
     slots = static_cast<unsigned char*>(p);
     values = slots + value_at;
@@ -96,7 +96,8 @@ struct stadium_table {
   }
   GH_FN u32 first(u64 hits) const { return lowest_bit(hits) >> log_bits; }
 
-  // What a key's hash says: its first group, its stride in groups, and its live ticket in every place of a word.
+  // The facts that follow from a key's hash: its first group, its stride in groups, and its live ticket in every place
+  // of a word.
   GH_FN u64 home(u64 h) const { return reduce(h, groups); }
   GH_FN u64 stride_of(u64 h) const {
     return (1 + reduce(h * 0x9e3779b97f4a7c15ull, (groups >> log_line) - 1)) << log_line;

@@ -1,4 +1,4 @@
-// stadium on the CPU: live slots leave a table, for an export or for a larger table.
+// stadium on the CPU: the live slots of a table are read out, for an export or for a move into a larger table.
 #pragma once
 #include <type_traits>
 
@@ -43,7 +43,7 @@ class leaving_small_slots {
  public:
   leaving_small_slots(const stadium_table&, const collecting& to) : out_(to) {}
   void need_room(u32 n) { out_.need_room(n); }
-  // What lies in a slot that is not live may be anything.
+  // The contents of a slot that is not live are not defined.
   void add(const unsigned char* slot, bool is_one) {
     value v{};
     if constexpr (ValueBytes) __builtin_memcpy(&v, slot + shape_of(sizeof(Key), ValueBytes).value_at, sizeof(v));

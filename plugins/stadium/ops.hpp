@@ -36,7 +36,7 @@
 
 GH_BEGIN
 
-// What an operation adds to the table's counters, besides its status.
+// The amounts that an operation adds to the table's counters, besides its status.
 struct outcome_of {
   u32 status;
   int live, used;

@@ -67,8 +67,8 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
   constexpr uint32_t log_bits[] = {3, 4, 2, 1};
   o.log_bits = log_bits[width];
   o.log_line = 3 - line;
-  // A table that may not grow takes as many keys as it says. What is too much is refused soon if that can be seen from
-  // what is not, and else after a look at the whole table.
+  // A table that may not grow takes as many keys as its capacity. A key too many is refused after `longest_path`
+  // groups, if the load factor makes longer paths impossible, and else after a look at the whole table.
   if (!o.probe_limit && c.max_load_factor <= 0.9) o.probe_limit = c.grow ? 4096 : longest_path;
   return GPUHASH_OK;
 }

@@ -360,9 +360,9 @@ __global__ void __launch_bounds__(block_threads)
 
 // ---- batches ---------------------------------------------------------------------------------------------------------
 
-// Elements of a list that are under way at a time. What is under way should lie so close together that translations of
-// its addresses are kept: the fewer elements there are, the further apart they lie. But it takes thousands to keep the
-// bus busy.
+// Elements of a list that are under way at a time. They should lie so close together that translations of their
+// addresses are kept: the fewer elements there are, the further apart they lie. But it takes thousands of them to keep
+// the bus busy.
 inline u32 under_way(u32 many) {
   const u32 wanted = many / 32;
   return wanted < rows_at_least ? rows_at_least : wanted > rows_at_most ? rows_at_most : wanted;
@@ -415,7 +415,7 @@ inline int order_windows(const row_lists& l, void* stream) {
   return e;
 }
 
-// Where a batch brings an element for every fourth group and more, many find their slots taken. Where it brings fewer, a
+// If a batch has an element for every fourth group or more, many elements find their slots taken. If it has fewer, a
 // second round takes longer than the few rows that lie anywhere: 2^22 rows of 64 bytes went from 640 to 500 million a
 // second by it, and 2^24 from 185 to 520 (8 GiB, one H200).
 inline u32 rounds_for(const stadium_table& t, u32 kind, u32 many) {

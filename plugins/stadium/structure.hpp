@@ -72,7 +72,7 @@ class stadium final : public table {
   }
 
  private:
-  // Where the table is: all that a rebuild exchanges.
+  // The storage of a table: all that a rebuild exchanges.
   struct place {
     stadium_table layout{};
     uint64_t limit = 0;
@@ -122,7 +122,7 @@ class stadium final : public table {
     return prime_from((slots + of_line - 1) / of_line) << options_.log_line;
   }
 
-  // What does not depend on the number of groups.
+  // The facts of the layout that do not depend on the number of groups.
   stadium_table without_storage() const {
     const auto shape = (options_.pinned ? row_shape_of : shape_of)(config_.key_bytes, config_.value_bytes);
     stadium_table t{};
@@ -264,9 +264,9 @@ class stadium final : public table {
       for (u32 i = 0; i < 1u << t.log_tickets; ++i)
         if (t.state_at(t.tickets[group], i) == busy) bury(t, group, i);
   }
-  // Pages that are older than others: what is left of the table is the live slots that lie on their keys' paths, the
-  // first one of each key. Slots that were never written all hold the same key, and some of their tickets agree with it;
-  // they were booked after that key's own slot was synced, so that they come after it (I2, I3).
+  // Repairs a table whose pages are of different ages: the pairs that are kept are the live slots that lie on their
+  // keys' paths, the first one of each key. Slots that were never written all hold the same key, and some of their
+  // tickets agree with it; they were booked after that key's own slot was synced, so that they come after it (I2, I3).
   static void bury_misplaced(stadium_table& t) {
     for (u64 group = 0; group < t.groups; ++group)
       for (u32 i = 0; i < 1u << t.log_tickets; ++i)
@@ -312,7 +312,7 @@ class stadium final : public table {
     drop(p.slots, stream);
     drop(p.locks, stream);
     if (p.pinned_slots.p) {
-      // Whatever used them on other streams has ended: the table is held exclusively.
+      // All uses of it on other streams have ended: the table is held exclusively.
       if (const int e = api_.wait(stream)) s = fault(err, e, "waiting for what uses pinned slots");
       api_.release_pinned(p.pinned_slots.p);
       p.pinned_slots = {};

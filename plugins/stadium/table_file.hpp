@@ -229,8 +229,8 @@ class table_file {
                                             : "the system went down");
   }
 
-  // From here on the file is not closed, whatever happens, and the disk knows. lost: as open() has said; it stays so until
-  // its pairs are in another file. Where this fails, no pair has changed.
+  // Marks the file as open: from here on it is not closed, whatever happens, and the disk has that. lost: as open() has
+  // said; it stays so until the pairs are in another file. If this fails, no pair has changed.
   gpuhash_status begin_writing(bool lost, gpuhash_error* err) {
     file_header& h = header();
     const file_header before = h;
@@ -242,12 +242,13 @@ class table_file {
     __atomic_store_n(&h.state, uint32_t(lost ? file_header::torn : file_header::open_for_writing), __ATOMIC_SEQ_CST);
     if (!disk_.msync(base_, page)) return GPUHASH_OK;
     const int e = errno;
-    // What a table that was killed has left in memory may be among the pages that the disk has refused.
+    // Pages that a killed table has left in memory may be among those that the disk has refused.
     h = before;
     if (!was_closed) h.state = file_header::torn;
     return failed(err, "cannot be written", path_.c_str(), e);
   }
-  // Everything is on the disk, and then the word that it is. The next open learns from the state whether that went well.
+  // Writes everything to the disk, and then the state that says so. The next open learns from the state whether that
+  // went well.
   void close() {
     if (!base_ || temporary_ || header().state == file_header::torn) return;
     const bool refused = sync_all();
@@ -304,7 +305,7 @@ class table_file {
     return 0;
   }
   int lock() const { return disk_.flock(fd_, LOCK_EX | LOCK_NB) ? errno : 0; }
-  // Whose a name is. Answers an error number.
+  // Finds the file that a name leads to. Answers an error number.
   enum class holder { none, this_file, another };
   int holder_of(const std::string& name, holder* out) const {
     struct stat mine;

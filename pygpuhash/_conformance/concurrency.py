@@ -19,7 +19,7 @@ from pygpuhash.table import Op
 
 
 def in_threads(*work: Callable[[], None]) -> None:
-    """Run all at once; raise the first error. A thread that does not end within minutes is an error too."""
+    """Run all functions at once; raise the first error. A thread that does not end within minutes is an error too."""
     errors: list[BaseException] = []
     barrier = threading.Barrier(len(work))
 

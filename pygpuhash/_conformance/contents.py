@@ -44,7 +44,7 @@ def lifecycle(target: Target) -> None:
 
 
 class CountedMemory:
-    """A memory resource that knows what is out."""
+    """A memory resource that counts the bytes that are allocated."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, tuple[Any, int]] = {}
@@ -65,7 +65,7 @@ class CountedMemory:
 
     @property
     def held(self) -> int:
-        """Bytes out."""
+        """Bytes that are allocated."""
         return sum(nbytes for _, nbytes in self.blocks.values())
 
 

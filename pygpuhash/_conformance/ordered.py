@@ -99,7 +99,7 @@ def _agrees(t: Any, model: _Model, asked: Array, where: str) -> None:
 
 
 def _asked(rng: np.random.Generator, keys: Array, count: int) -> Array:
-    """Keys that are there, their neighbours in bits, and others, in no order."""
+    """Keys to ask for, in no order: keys of the table, their neighbours in bits, and others."""
     bits = keys.view(f"u{keys.dtype.itemsize}")
     some = bits[rng.integers(0, len(bits), count)] if len(bits) else bits
     one = bits.dtype.type(1)

@@ -371,7 +371,7 @@ class LimitedMemory(CountedMemory):
     most = 1 << 62
 
     def allocate(self, nbytes: int, alignment: int, stream: int) -> int:
-        """0 when there is none left."""
+        """The address of a block; 0 when too few bytes are left."""
         return 0 if self.held + nbytes > self.most else super().allocate(nbytes, alignment, stream)
 
 

@@ -132,7 +132,7 @@ cdef class Library:
         return self.make(array.shape, dtype) if self.current_device() == device else None
 
     cdef object filled(self, object array, object number, object dtype, int32_t device):
-        """The same, of one number."""
+        """As `like`, with one number for all elements."""
         if self.make is None:
             return None
         if self.way == EXCHANGE:

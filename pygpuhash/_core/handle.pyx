@@ -60,7 +60,7 @@ cdef class ExportCursor:
 
     @property
     def pairs(self):
-        """Of the table, since the first part."""
+        """The number of pairs of the table, since the first part."""
         return self.cursor.pairs
 
 

@@ -65,7 +65,7 @@ cdef bint plain(object array, object dtype) noexcept:
 
 
 cdef bint plain_but_for_sign(object array, object twin) noexcept:
-    """The same for an array of the twin of the dtype, signed or unsigned, whose numbers all mean the same in both."""
+    """Can an array of the dtype's twin, signed or unsigned, be passed on, as all its numbers mean the same in both?"""
     cdef const char *p
     cdef uint64_t seen = 0
     cdef npy_intp i, n
@@ -124,7 +124,7 @@ cdef Array empty_like(Array like, object dtype):
 
 
 cdef int refuse_overlap(Array out, str what, Array other, str other_what) except -1:
-    """Outputs lie apart from inputs and from each other. All of them are C-contiguous."""
+    """Refuse an output that overlaps another array of the call. Both are C-contiguous, or None."""
     cdef char *a
     cdef char *b
     if out is None or other is None:
@@ -137,7 +137,7 @@ cdef int refuse_overlap(Array out, str what, Array other, str other_what) except
 
 
 def refuse_overlaps(tuple inputs, tuple outputs):
-    """The same for C-contiguous inputs (keys, values, ops) and outputs (out, mask), of which any may be None."""
+    """Refuse outputs (out, mask) that overlap inputs (keys, values, ops). All are C-contiguous; any may be None."""
     for given, what in zip(outputs, ("out", "the mask")):
         for other, other_what in zip(inputs, ("keys", "values", "ops")):
             refuse_overlap(given, what, other, other_what)

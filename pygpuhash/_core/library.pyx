@@ -80,7 +80,7 @@ def version():
 
 
 def set_threads(uint32_t threads):
-    """The default of the process; 0: none."""
+    """Set the number of threads that calls of this process use by default; 0: no number."""
     cdef gpuhash_error err
     start_error(&err)
     check(gpuhash_set_threads(threads, &err), &err)

@@ -46,7 +46,7 @@ def abandoned(uint64_t made_in):
 
 
 def keep(thing):
-    """Never let an object go."""
+    """Keep an object until the process ends."""
     Py_INCREF(thing)
 
 
@@ -59,7 +59,7 @@ cdef bint is_ending() noexcept nogil:
 
 
 cdef int refuse_forked(uint64_t made_in, str what) except -1:
-    """Before anything of the driver is touched, which could only say that it is not initialised; as in fork.hpp."""
+    """Refuse a parent's object in a forked child, before the driver, which is not initialised there, is called."""
     if made_in != FORKS:
         raise errors.Forked(f"this {what} was created before a fork and belongs to the parent process; create a new "
                             "one in the child")

@@ -28,13 +28,13 @@ cdef object CACHED_MEMORY = lambda device: ""
 
 
 def explain_no_memory(cached_memory):
-    """cached_memory : of a device's number, a sentence on memory that other libraries hold there, or ""."""
+    """cached_memory : makes, of a device's number, a sentence on memory that other libraries hold there, or ""."""
     global CACHED_MEMORY
     CACHED_MEMORY = cached_memory
 
 
 cdef object exception(gpuhash_status status, gpuhash_error *err, int device=-1):
-    """`device`: the number of the one whose driver has refused memory, if it was a driver."""
+    """The exception of an error. device : the GPU whose driver has refused memory, if a driver did."""
     cdef str message = text(err.message)
     if not message:
         message = "libgpuhash answered " + text(gpuhash_status_name(status))

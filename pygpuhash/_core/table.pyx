@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
-"""Batches of a table: arrays and numbers of Python in, results in the same clothes out.
+"""Batches of a table: arrays and numbers of Python in, results of the same library out.
 
 What is an acceptable array is decided in `_arrays.py` (host) and `_stored_views.py` (CUDA); this module has the short
 paths for arrays that can be passed as they are: of numpy, so that a call costs about a microsecond, and of CuPy and
@@ -202,7 +202,7 @@ cdef class CoreTable(TableHandle):
 
     cdef tuple _on_device(self, uint32_t op, object keys, object values, object ops, object out, object mask,
                           object stream, object out_dtype, uint32_t flags, uint32_t combine):
-        """The same for device arrays that are plain and ready, see above; None for all others."""
+        """One batch of device arrays that are plain and ready (see above); None for all others."""
         cdef object kind = type(keys)
         cdef Library library = library_of(kind)
         cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
@@ -428,7 +428,7 @@ cdef class CoreTable(TableHandle):
         return self._kind == GPUHASH_CPU and read_number(given, self.key_plain, self.key_type, cell)
 
     cdef bint _pair(self, object key, object value, void *key_cell, void *value_cell) except -1:
-        """The same for a key and its value; None is the value of a set."""
+        """Are these one key and its value that take the short path? None is the value of a set."""
         if not self._key(key, key_cell):
             return False
         if self.value_dtype is None or value is None:

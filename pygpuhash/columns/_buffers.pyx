@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Arrow's C data structs: made of numpy's buffers without a copy, and read.
 
-An array that is made here holds references to the objects whose memory it names, and drops them, with the GIL, when its
-consumer releases it, from any thread. Structs are moved as Arrow's specification says: a capsule whose struct was moved
-has a struct without a release function.
+An array that is made here holds references to the objects whose memory it names. It drops them, with the GIL, when the
+library that consumes the array releases it, from any thread. Structs are moved as Arrow's specification says: a
+capsule whose struct was moved has a struct without a release function.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
-"""What the values of each group come to: one pass over rows, each of which has the number of its group, -1 for none.
+"""Aggregates of the values of each group: one pass over rows, each of which has the number of its group, -1 for none.
 
 Numbers are float64, int64 or uint64, to which others are widened first. Times are int64, of which NAT is none.
 """

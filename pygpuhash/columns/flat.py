@@ -190,7 +190,7 @@ def _objects(values: Sequence[Any]) -> Array:
 
 
 def missing(what: str, where: Array, way_out: str) -> TypeError:
-    """A refusal of the elements that are missing where an array of bool says so."""
+    """An error about missing elements: those where an array of bool is True."""
     return TypeError(
         f"{what} has missing elements ({int(where.sum())}, the first at {int(where.argmax())}), and a table has none: "
         f"{way_out}"

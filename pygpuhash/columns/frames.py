@@ -1,4 +1,4 @@
-"""Columns and frames of pandas and polars: what they are called, and the way back to them.
+"""Columns and frames of pandas and polars: how they are read, and how results become such columns and frames again.
 
 Neither library is imported here: an object of one can only come from a program that has imported it. pyarrow is needed
 for no column that pandas makes without it.

@@ -23,7 +23,7 @@ __all__ = ["Kind", "ahead", "kind_of", "row_cells"]
 
 
 class Chunk(NamedTuple):
-    """Rows: a schema, arrays, and bytes that are held by them. kmers : where they are that, as numbers."""
+    """Rows: a schema, arrays, and the bytes that these hold. kmers : of k-mers, the k-mers as numbers."""
 
     schema: object
     arrays: list[object]
@@ -52,7 +52,7 @@ class Kind:
 
 
 def kind_of(options: Any, longest: int) -> Kind:
-    """What the command line asks for. longest : bytes of a line or a word."""
+    """The kind of keys that the command line asks for. longest : bytes of a line or a word."""
     formats = {options.format or tables.format_of(name) for name in options.files if name != "-" or options.format}
     if options.k is not None or formats & {"fasta", "fastq"}:
         return _kmers(options)

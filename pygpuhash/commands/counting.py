@@ -90,7 +90,7 @@ class _Best:
         self._schema: Any = None
 
     def add(self, keys: Any, n: int, counts: Any) -> None:
-        """Keys that were not there before."""
+        """Take keys that were not there before."""
         schema, array = keys.__arrow_c_array__()
         if self._index is None:
             self._schema, self._index = schema, CoreIndex(schema, "group", "bits", 1)

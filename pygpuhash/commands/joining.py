@@ -79,7 +79,7 @@ class _Right:
         self._offsets, self._rows = rows_by_id(ids, self._index.size)
 
     def meet(self, key: Any, n: int, all_of_left: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(places in n keys, places here) of all pairs that are equal; -1 here: none is."""
+        """(places in n keys, rows of B) of all pairs with equal keys; row -1: no row of B has the key."""
         at = np.full(n, -1, np.int64)
         if key.chunks:
             self._index.find(key.schema, key.chunks, at)
@@ -115,11 +115,11 @@ class _Pieces:
 
     @property
     def on_disk(self) -> int:
-        """How many there are on the disk."""
+        """How many pieces are on the disk."""
         return len(self._piles)
 
     def each(self) -> Iterator[_Right]:
-        """One after the other."""
+        """The pieces, one after the other."""
         if self._there:
             yield self._right(self._there)
         for pile in self._piles:
@@ -130,7 +130,7 @@ class _Pieces:
 
 
 class _Join:
-    """One run."""
+    """One run of the command."""
 
     def __init__(self, options: Any, names: list[str], added: list[int], memory: Memory, bar: Bar) -> None:
         self._file, self._names, self._added, self._memory, self._bar = options.files[0], names, added, memory, bar
@@ -173,7 +173,7 @@ class _Join:
     # ---- B on the disk
 
     def _through_files(self, rows: tables.Rows, pieces: _Pieces) -> list[Iterator[_Block]]:
-        """What each piece makes of all rows of A."""
+        """Join each piece of B with all rows of A, which wait on the disk, too."""
         left, made = Pile(self._memory.folder), []
         for batch in self._read(rows):
             left.add(_by_itself(batch))

@@ -119,7 +119,7 @@ class Output:
         return whole if cell.nulls is None else pa.compute.if_else(pa.array(~cell.nulls), whole, None)
 
     def finish(self, empty: Callable[[], Sequence[Cells]] | None = None) -> None:
-        """The end. empty : of no rows: what columns there are."""
+        """End the output. empty : makes cells without rows, which tell the columns where no row was printed."""
         if self.format == "parquet":
             if self._parquet is None and empty is not None:
                 self._table(empty())
@@ -167,7 +167,7 @@ def _decodable(text: Text, name: str, errors: str) -> Text:
 
 
 def _nulls(text: Text, nulls: NDArray[np.bool_], none: Any) -> Text:
-    """The same column with null, JSON's, where there is none."""
+    """The column with JSON's word null where an element is null."""
     offsets, data = text
     whole = data.tobytes()
     ends = offsets.tolist()
@@ -195,14 +195,14 @@ class _Sink:
         return True
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Bytes that were written so far."""
         return self._at
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no byte is held back."""
 
     def close(self) -> None:
-        """Its owner closes it."""
+        """Do nothing: the owner of the file closes it."""
 
 
 def format_of(path: str | None, asked: str | None) -> str:

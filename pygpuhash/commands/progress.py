@@ -11,7 +11,7 @@ _STEP = 0.1  # seconds between two pictures of one thing
 
 
 class Bar:
-    """Shows how far something is.
+    """A bar on the terminal: the share of the input that was read.
 
     beside_rows : rows are printed meanwhile, so that there is no bar where they go to a terminal, too.
     """
@@ -30,7 +30,7 @@ class Bar:
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Give the line back."""
+        """Remove the bar from its line."""
         if self.shown:
             sys.stderr.write("\r" + " " * 80 + "\r")
             sys.stderr.flush()

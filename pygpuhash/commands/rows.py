@@ -51,7 +51,7 @@ class _Dedup:
             options.to = "text"  # the lines, as they are
 
     def run(self) -> int:
-        """Read, print."""
+        """Read all rows, and print the first one of each key."""
         bar, options = Bar(self._options.output is None), self._options
         with self._opened(options.files[0]) as first:
             columns = [""] if self._format == "jsonl" else first.columns

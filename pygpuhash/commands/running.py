@@ -47,7 +47,7 @@ def counted(files: list[str], kind: Kind, tally: Tally | SortedKmers) -> None:
 def printing(
     options: Any, names: list[str], empty: Callable[[], list[Cells]] | None = None, marked: bool = False
 ) -> Iterator[Output]:
-    """Where rows go."""
+    """The output of a command, open while the block runs."""
     format = output.format_of(options.output, options.to)
     with output.opened(options.output, options.overwrite) as write:
         out = Output(write, format, names, options.errors, marked)

@@ -24,7 +24,7 @@ line that tr makes of white space at the start is no word. Of several files, a w
 
 
 def bytes_of(text: str) -> int:
-    """500M, 2G, 1.5g: bytes."""
+    """The number of bytes of a text such as 500M, 2G or 1.5g."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if size < _LEAST:
@@ -47,7 +47,7 @@ def separator(text: str) -> str:
 
 
 def add_counted(parser: argparse.ArgumentParser, words: bool) -> None:
-    """What is counted."""
+    """Add the options that say what is counted."""
     what = "words" if words else "lines"
     parser.add_argument("--lines", action="store_true", help=f"lines{'' if words else ', the default'}")
     if not words:
@@ -63,7 +63,7 @@ def add_counted(parser: argparse.ArgumentParser, words: bool) -> None:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """What all commands have."""
+    """Add the options that all commands have."""
     parser.add_argument("--format", choices=tables.FORMATS, help="of the input; default: what a file's suffix says")
     parser.add_argument("--separator", type=separator, metavar="C", help="of the cells of CSV, as in ';'; default: ,")
     parser.add_argument(
@@ -78,7 +78,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """What becomes of rows."""
+    """Add the options of the output."""
     group = parser.add_argument_group("output")
     group.add_argument("--to", choices=output.FORMATS, help="default: what the suffix of --output says, else text")
     group.add_argument("--output", metavar="FILE", help="instead of standard output; written as a whole, or not at all")

@@ -74,7 +74,7 @@ class _Run:
 
 
 def _all_of(lists: list[tuple[Keys, Counts]], runs: list[_Run]) -> tuple[Keys, Counts]:
-    """All of them merged, those of about one size with each other: so each k-mer is moved few times."""
+    """The k-mers of all runs, merged. Runs of about one size are merged first, so that each k-mer moves few times."""
     for run in runs:
         lists.append(run.read())
         while len(lists) > 1 and lists[-2][0].size <= lists[-1][0].size:

@@ -79,7 +79,7 @@ class Source(io.RawIOBase):
             return len(data)
 
     def close(self) -> None:
-        """No more of it."""
+        """Close the input."""
         if not self.closed and self.name != "standard input":
             self._file.close()
         super().close()
@@ -126,7 +126,7 @@ def _zstd(stream: IO[bytes], name: str) -> Any:
 
 @contextlib.contextmanager
 def named(file: str) -> Iterator[None]:
-    """A refusal of a column says which file has it."""
+    """A context in which a refusal of a column names the file."""
     try:
         yield
     except TypeError as error:

@@ -63,7 +63,7 @@ class Temporary:
 
 
 def temporary(folder: str) -> Temporary:
-    """A new one."""
+    """A new temporary file."""
     return Temporary(folder)
 
 
@@ -124,17 +124,17 @@ class Pile:
             self.add(one)
 
     def add(self, given: Any) -> None:
-        """Append one."""
+        """Append a batch."""
         self._file.write(pickle.dumps(given, 5))
         self._sizes.append(self._file.size)
 
     def each(self) -> Iterator[Any]:
-        """All of them."""
+        """All batches."""
         for begin, end in zip(self._sizes[:-1], self._sizes[1:], strict=True):
             yield pickle.loads(self._file.read(begin, end - begin).data)
 
     def take(self) -> Iterator[Any]:
-        """All of them. The file is gone afterwards."""
+        """All batches. The file is gone afterwards."""
         yield from self.each()
         self.close()
 

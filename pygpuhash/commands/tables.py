@@ -86,7 +86,7 @@ class Rows:
 def open_rows(
     name: str, format: str, longest: int, only: list[str] | None = None, separator: str | None = None
 ) -> Iterator[Rows]:
-    """A table.
+    """Open a table, whose rows are read batch by batch.
 
     separator : of the cells of CSV, instead of a comma.
 

@@ -129,7 +129,7 @@ class Tally:
         return 0 if self._core is None else self._core.size
 
     def next_side(self) -> None:
-        """What is added from here on is of the second side."""
+        """Begin the second side: keys that are added from here on are counted there."""
         self._flush()
         if self._core is not None:
             self._before = self._core.counts()

@@ -1,4 +1,4 @@
-"""Indexes, counters and groups made of what a container has: keys in the order of their ids, and arrays beside them."""
+"""Makes indexes, counters and groups from a container: from keys in the order of their ids, and arrays beside them."""
 
 from __future__ import annotations
 

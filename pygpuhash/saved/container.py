@@ -229,7 +229,7 @@ class Reader:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole."""
+        """Bytes of the whole file."""
         return self._size
 
     def chunks(self) -> Iterator[tuple[str, Chunk]]:
@@ -295,7 +295,7 @@ def _entries(table: Table, field: int) -> dict[str, Table]:
 
 
 def _sums(footer: bytes, entry: Table) -> list[int]:
-    """The checksums of all parts; the footer's own is looked at."""
+    """The checksums of all parts of the file; the one of the footer itself is checked here."""
     at, size = entry.text_place(1)
     end = at + size
     if (
@@ -310,7 +310,7 @@ def _sums(footer: bytes, entry: Table) -> list[int]:
 
 
 def _expanded(codec: Codec, data: Array, most: int) -> Array:
-    """A compressed buffer as it was."""
+    """The bytes of a compressed buffer before it was compressed."""
     if not data.size:
         return data
     if data.size < 8:

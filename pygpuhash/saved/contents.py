@@ -1,4 +1,4 @@
-"""What is written of a table, a table of text, an index, a counter and groups."""
+"""The columns and the record that are saved of a table, a table of text, an index, a counter and groups."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def written(given: Any, write: Callable[[Contents], None]) -> None:
 
 
 def contents_of(given: Any, *, at_once: bool = False) -> Contents:
-    """What is saved of any of them; at_once: the pairs of a table come from one export."""
+    """What is saved of a table, an index, a counter or groups; at_once: the pairs of a table come from one export."""
     if isinstance(given, Index):
         return _of_index("index", given, 0 if given._core is None else given._core.size)
     if isinstance(given, Counter):
@@ -166,7 +166,7 @@ def _of_groups(given: GroupBy) -> Contents:
 
 
 def _of_index(kind: str, index: Index, rows: int, arrays: Sequence[tuple[str, Any]] = ()) -> Contents:
-    """Keys by id, and beside them arrays by their names."""
+    """The contents of an index and of what is made of one: keys by id, and arrays beside them by their names."""
     core = index._core
     nulls, floats, _, _, _, seed = index._settings
     record = Record(kind, rows, seed=seed, options={"nulls": nulls, "floats": floats}, order="id")

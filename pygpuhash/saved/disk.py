@@ -22,7 +22,7 @@ __all__ = ["System", "existing", "path_of", "replaced"]
 
 
 class System:
-    """What is asked of the system; tests put another one in its place, which records and fails these calls."""
+    """The calls of the system that saving makes. Tests put an object in its place that records and fails them."""
 
     def create(self, path: str, mode: int) -> int:
         """A new file, open for writing."""
@@ -42,7 +42,7 @@ class System:
         os.fsync(file)
 
     def close(self, file: int) -> None:
-        """No more of this file."""
+        """Close a file."""
         os.close(file)
 
     def rename(self, old: str, new: str) -> None:
@@ -54,7 +54,7 @@ class System:
         os.link(old, new)
 
     def unlink(self, path: str) -> None:
-        """A name less."""
+        """Remove a name."""
         Path(path).unlink()
 
     def sync_folder(self, path: str) -> None:
@@ -152,7 +152,7 @@ class _Writer:
 
 
 def _link(temporary: str, path: Path) -> None:
-    """The name, unless another process was faster."""
+    """Give the new file its name, unless another process was faster."""
     try:
         system.link(temporary, str(path))
     except FileExistsError:
@@ -166,7 +166,7 @@ def _link(temporary: str, path: Path) -> None:
 
 @contextlib.contextmanager
 def _said(path: Path) -> Iterator[None]:
-    """An error of the system says what was to be saved, and that nothing was lost."""
+    """A context in which errors of the system name the file that was to be saved, and say that nothing was lost."""
     try:
         yield
     except FileExistsError:

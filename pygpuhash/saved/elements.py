@@ -94,7 +94,7 @@ def described(dtype: np.dtype[Any] | None) -> Any:
 
 
 def read_dtype(given: Any, depth: int = 0) -> np.dtype[Any]:
-    """The inverse. Raises Malformed."""
+    """The dtype that `described` wrote. Raises Malformed."""
     try:
         if isinstance(given, str) and _NAME.fullmatch(given):
             return np.dtype(given)

@@ -1,4 +1,4 @@
-"""`table.save(path)` and `gh.load(path)`."""
+"""`table.save(path)` and `gh.load(path)`: saved tables in files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def save(given: Any, path: Any, overwrite: bool = False, compression: str | None
 
 @contextmanager
 def _writing(write: Write, rows: int) -> Iterator[Behind | Write]:
-    """What takes the bytes of a file: a thread where there are many rows."""
+    """A function that takes the bytes of a file; where there are many rows a thread writes them."""
     if rows <= MANY or not threading.main_thread().is_alive():  # a process that ends starts no threads
         yield write
         return

@@ -1,4 +1,4 @@
-"""Tables, indexes, counters and groups made of what a container has."""
+"""Makes tables, indexes, counters and groups from the record and the columns of a container."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _seed(record: Record, given: Any) -> int | None:
 
 
 def _device(record: Record, same: bool) -> str:
-    """That of the original, if there is one here; a file from a GPU goes to any."""
+    """Of a copy (`same`) the device of the original, if this machine has it; of a file from a GPU "auto"."""
     if record.device == "cpu":
         return "cpu"
     if not same:

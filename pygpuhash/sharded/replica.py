@@ -62,7 +62,7 @@ class Replica:
 
     @property
     def copies(self) -> int:
-        """How many there are."""
+        """How many copies there are."""
         return len(self._transport.devices)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Replica:
         self.close()
 
     def _there(self, method: str, keys: Any) -> Any:
-        """What the copy on the card of the keys answers."""
+        """The answers of the copy on the card of the keys."""
         card = _routes.card_of(keys)
         cards = self._transport.lanes.of_shards if isinstance(self._transport, Local) else []
         if card not in cards:

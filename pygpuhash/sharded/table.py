@@ -268,7 +268,7 @@ class Table:
         return _arrays.from_store(amounts.reshape(-1), self._values), not amounts.shape
 
     def _combined(self, keys: Any, values: Any, op: Any, tag: str | None) -> Array:
-        """`accumulate`, of which each key travels once: what its values come to is found here."""
+        """`accumulate`, for which each key travels once: its values in the batch are combined here first."""
         stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
         own = _arrays.from_store(stored.reshape(-1), self._keys)
         given, one_for_all = self._amounts(values, stored.shape)

@@ -1,4 +1,4 @@
-"""Strangers' plugins: each mistake that a host can see has its own sentence, which names the module."""
+"""Plugins of other authors: each mistake that a host can see has its own sentence, which names the module."""
 
 import shutil
 import sys

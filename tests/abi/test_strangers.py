@@ -1,5 +1,5 @@
-"""The conformance suite on modules that were written elsewhere: legal ones pass, whatever they leave out; faults that
-no single answer shows are found, by a check with a name."""
+"""The conformance suite on plugins of other authors: a legal plugin passes, whatever optional parts it lacks; a fault
+that no single answer shows is found, by a check with a name."""
 
 import os
 import signal

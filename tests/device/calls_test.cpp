@@ -1,5 +1,6 @@
-// What kit/cuda_device.cuh, kit/cuda_space.cuh and the launches of tile/cuda_mem.cuh ask of CUDA, of one that is not there:
-// calls_test [new|old]. With an old driver there are none of the functions that are asked of the driver itself.
+// The calls of CUDA that kit/cuda_device.cuh, kit/cuda_space.cuh and the launches of tile/cuda_mem.cuh make, over a
+// fake CUDA: calls_test [new|old]. With an old driver there are none of the functions that are asked of the driver
+// itself.
 //
 // Every call is noted with what it was given, one that is told to fails, and what has failed is left for cudaGetLastError()
 // to tell, as the runtime leaves it to the next call of any user of the device.

@@ -1,4 +1,4 @@
-"""What is asked of CUDA besides kernels, by a CUDA that is not there (calls_test.cpp), and mistakes planted in it."""
+"""The library's calls of CUDA besides kernels, over a fake CUDA (calls_test.cpp), and mistakes planted in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// What the fuzz targets share: bytes read as numbers, modules that are open, and how a finding is reported.
+// Functions that the fuzz targets share: bytes read as numbers, modules that are open, and how a finding is reported.
 #pragma once
 #include <stdarg.h>
 #include <stdint.h>

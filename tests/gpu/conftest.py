@@ -1,4 +1,4 @@
-"""What the tests of one GPU share."""
+"""Fixtures of the tests on one GPU."""
 
 from __future__ import annotations
 

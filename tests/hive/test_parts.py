@@ -1,4 +1,4 @@
-"""Batches by segments on emulated warps (parts_test.cpp), and mistakes planted in what serves them."""
+"""Batches by segments on emulated warps (parts_test.cpp), and mistakes planted in the kernels that serve them."""
 
 from __future__ import annotations
 

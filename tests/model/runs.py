@@ -1,4 +1,4 @@
-"""Runs of the explorer, and what is told about them in pytest's summary."""
+"""Runs of the explorer, and the lines about them in pytest's summary."""
 
 from __future__ import annotations
 

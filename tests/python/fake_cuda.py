@@ -1,4 +1,4 @@
-"""cuda-python over host memory, for what the real one cannot show where there is no driver: the order of things.
+"""A fake cuda-python over host memory, which shows where no driver is whether work is done in the right order.
 
 Nothing that is queued on a stream is done before something makes it so: a wait of the host, or work that was told to
 follow it. So a copy that was not told to wait for the kernel before it copies what was there before.

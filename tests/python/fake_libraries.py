@@ -1,4 +1,4 @@
-"""Arrays that say they are on a CUDA device, of libraries that are not here; their memory is the host's.
+"""Fake libraries of arrays on a CUDA device; the memory of the arrays is the host's.
 
 `cupy(monkeypatch)` puts a CuPy into sys.modules, as much of it as pygpuhash asks for. `exchange_type(...)` makes a type
 with DLPack's table of C functions, as PyTorch's tensors have.

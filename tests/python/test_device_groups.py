@@ -1,4 +1,4 @@
-"""Verbs on columns on a GPU without a table: the rule, the temporaries, and the verbs over a library that is not here.
+"""Verbs on columns on a GPU without a table: the rule, the temporaries, and the verbs over a fake library of arrays.
 
 The kernels are those of `fake_kernels.py`, in memory of the host. The real ones are tried on warps that the CPU plays
 (tests/warp/test_columns.py) and on a card (tests/gpu/test_verbs.py).

@@ -1,4 +1,4 @@
-"""`gh.partition` and `gh.shard_of` of arrays on a GPU, over a library that is not here, and what is refused by name.
+"""`gh.partition` and `gh.shard_of` of arrays on a GPU, over a fake library of arrays, and what is refused by name.
 
 `fake_shards.partition` stands for the kernels: it does what they do, in memory of the host. The kernels themselves are
 tried on warps that the CPU plays (tests/warp/test_partition.py) and on a card (tests/gpu/test_partition.py).

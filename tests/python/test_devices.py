@@ -1,4 +1,4 @@
-"""Devices by name, and what is told of them: of those of this machine, and of GPUs that are not here."""
+"""Devices by name, and their facts: devices of this machine, and fake GPUs."""
 
 from __future__ import annotations
 

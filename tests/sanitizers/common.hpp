@@ -1,4 +1,5 @@
-// What the programs of this directory share: calls that have to succeed, random numbers, memory that is counted.
+// Functions that the programs of this directory share: calls that have to succeed, random numbers, memory that is
+// counted.
 #pragma once
 #include <stdarg.h>
 #include <stdio.h>

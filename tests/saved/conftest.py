@@ -1,4 +1,4 @@
-"""Tables to save, and what is the same after it."""
+"""Tables to save, and comparisons of a table that was loaded with the one that was saved."""
 
 import numpy as np
 import pytest

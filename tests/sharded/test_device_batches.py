@@ -1,4 +1,4 @@
-"""Batches on a GPU of tables in shards, over a driver, a library and cards that are not here.
+"""Batches on a GPU of tables in shards, over a fake driver, library of arrays and cards.
 
 Everything that is queued waits for its turn (tests/python/fake_cuda.py), memory is of one card, and a copy from one to
 another names both: what does not wait for the step before it sees what was there before. Two cards that are there:

@@ -1,4 +1,4 @@
-"""Batches of slab_hash by parts on emulated warps (parts_test.cpp), and mistakes planted in what serves them."""
+"""Batches of slab_hash by parts on emulated warps (parts_test.cpp), and mistakes planted in their kernels."""
 
 from __future__ import annotations
 

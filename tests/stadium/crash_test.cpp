@@ -1,5 +1,5 @@
-// Tables in files on a disk that is not there (sim_disk.hpp): what a crash of the system leaves of them is opened, and
-// repaired, by the plugin's own code, and has to be what was promised (docs/adr/0025-order-of-durability.md).
+// Tables in files on a simulated disk (sim_disk.hpp): the files that a crash of the system may leave are opened, and
+// repaired, by the plugin's own code, and have to be what was promised (docs/adr/0025-order-of-durability.md).
 //
 //   crash_test small MOST          images of small tables, at every call and after every operation: all of them where there
 //                                  are no more than MOST, or so many

@@ -1,5 +1,5 @@
-// A disk that is not there, behind plugins/stadium/disk.hpp: one folder of files in memory, and what a crash of the system
-// may leave of them.
+// A simulated disk behind plugins/stadium/disk.hpp: one folder of files in memory, and the contents that they may have
+// after a crash of the system.
 //
 //   pages   A sector of 512 bytes has on the disk what it had when its page was last synced, or anything that it had since:
 //           the system writes pages back whenever it likes, in any order, and a page may be written in part. Stores into a

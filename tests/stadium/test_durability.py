@@ -1,4 +1,4 @@
-"""Crashes of the system and refusals of the disk, with tables in files on a disk that is not there (crash_test.cpp).
+"""Crashes of the system and refusals of the disk, with tables in files on a simulated disk (crash_test.cpp).
 
 The program is built from copies of the sources with all mistakes below in them; GPUHASH_MISTAKE switches one on.
 """

@@ -1,5 +1,5 @@
-// Verbs on columns of a CUDA device, on warps that a CPU plays: gpuhash_group, gpuhash_isin and gpuhash_join with their
-// kernels, against what a map says. Sizes are small (test_columns.py), so that columns of a few thousand rows take both
+// Verbs on columns of a CUDA device, on emulated warps: gpuhash_group, gpuhash_isin and gpuhash_join with their
+// kernels, compared with a map. Sizes are small (test_columns.py), so that columns of a few thousand rows take both
 // passes, sample, and fill tables.
 #include <cuda_runtime.h>
 #include <math.h>

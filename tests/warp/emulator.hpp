@@ -1,4 +1,5 @@
-// Warps that a CPU plays: kernels of this repository compiled by the host compiler and run on fibers, one per thread.
+// Emulated warps: kernels of this repository, compiled by the host compiler and run on fibers of the CPU, one per
+// thread.
 //
 // A launch runs its blocks a few at a time, all their threads interleaved by a seeded scheduler, which is asked before
 // every access of table memory and at every collective. So lanes of a warp do not run in lockstep, swaps are lost, and

@@ -1,4 +1,4 @@
-"""Mistakes to plant in the warp code, each of which the kernels' tests have to notice.
+"""Mistakes to plant in the code of CUDA kernels, each of which the tests on emulated warps have to notice.
 
 `wrong` replaces `right` where that stands in the file, once; statements end in a semicolon, the rest are expressions.
 """

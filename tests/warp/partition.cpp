@@ -1,5 +1,5 @@
-// Rows by shard on warps that a CPU plays: gpuhash_partition with its kernels, against what it does on the CPU, for keys of
-// every width and kind. Sizes are small (test_partition.py), so that more than 16 shards take two passes.
+// Rows by shard on emulated warps: gpuhash_partition with its kernels, compared with its results on the CPU, for keys
+// of every width and kind. Sizes are small (test_partition.py), so that more than 16 shards take two passes.
 #include <stdarg.h>
 
 #include <bit>

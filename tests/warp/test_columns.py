@@ -1,4 +1,4 @@
-"""Verbs on columns of a CUDA device without a GPU: their kernels on warps that a CPU plays, and planted mistakes."""
+"""Verbs on columns of a CUDA device without a GPU: their kernels on emulated warps, and planted mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows by shard on a CUDA device without a GPU: the kernels on warps that a CPU plays, and planted mistakes."""
+"""Rows by shard on a CUDA device without a GPU: the kernels on emulated warps, and planted mistakes."""
 
 from __future__ import annotations
 

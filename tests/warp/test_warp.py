@@ -1,4 +1,4 @@
-"""The CUDA kernels without a GPU: both structures and the allocator, on warps that a CPU plays."""
+"""The CUDA kernels without a GPU: all structures and the allocator, on emulated warps."""
 
 from __future__ import annotations
 

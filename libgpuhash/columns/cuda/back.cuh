@@ -1,7 +1,7 @@
 // Groups of a column on a CUDA device: codes go back to the rows that they are of, or counts to the first row of each group.
 //
 // The passes of a partition have noted a place for each row in its tile, and where the tile's rows of each bin went. So a
-// block copies what has become of a tile's rows, run by run, into its own memory, and takes it from there by the places:
+// block copies the codes of a tile's rows, run by run, into its own memory, and takes them from there by the places:
 // first to the rows in the bins of the first pass, then to those of the column. Nothing is read or written at random.
 #pragma once
 #include "libgpuhash/columns/cuda/order.cuh"
@@ -18,7 +18,8 @@ size_t back_bytes(const group_plan& p) {
          (Second ? room_of((size_t{1} << p.first_bits) + 1, 4) : 0);
 }
 
-// C: the word that traveled along with keys, which says how long tiles are. Lists: left rows of a join get their words.
+// C: the type of the word that traveled along with keys, which decides how long tiles are. Lists: left rows of a join
+// get their words.
 template <class K, class C, bool Second, bool Lists>
 class returning_block {
   static constexpr u32 each = divide_each<K, C, nothing>, tile = divide_tile<K, C, nothing>;
@@ -119,7 +120,7 @@ class returning_block {
     if (known) atomicAdd(w.known + g, (unsigned long long)known);
     if (repeats) atomicAdd(w.repeats, repeats);
   }
-  // Left rows get the words of their keys, and each how many pairs of its tile come before its own.
+  // Left rows get the words of their keys. Each also gets the number of pairs of its tile that come before its own.
   GH_FN void give_words(some_rows rows, u32 g, const u32 (&place)[each]) const {
     u32* const met = w.met + (rows.from - w.split);
 #pragma unroll
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const 
   returning_block<K, C, Second, Lists>(w, memory, some.of).run();
 }
 
-// Where counts go back: those of frequent keys.
+// If counts go back: the counts of frequent keys.
 template <class K>
 __global__ void __launch_bounds__(sample_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
   const u32 key = blockIdx.x * sample_threads + threadIdx.x;

@@ -10,7 +10,7 @@
 
 namespace gpuhash::columns {
 
-// V: the word of values, whose totals each group has. First: groups get their first rows; Codes: rows get their groups.
+// V: the type of values, whose totals each group has. First: groups get their first rows. Codes: rows get their groups.
 // Lists: the code of a row leads to the right rows that have its key (lists.cuh).
 template <class K, class V, bool Counts, bool First, bool Codes, bool Lists>
 class grouping_block {
@@ -166,7 +166,7 @@ class grouping_block {
       if (there == no_hash<K>) return slots;
     }
   }
-  // Of a row of the bin, when a round has served all its keys.
+  // The result of a row of the bin, when a round has served all keys of the round.
   GH_FN u32 slot_at(u32 x) const { return many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]); }
   // No thread inserts now: the key of a row that found no room may have come into the table meanwhile.
   GH_FN bool look_again(u32 at, u32 here) const {
@@ -194,7 +194,7 @@ class grouping_block {
     }
   }
 
-  // Values that stayed where they were, by the numbers of their rows.
+  // Values that did not travel along with the keys are read by the numbers of their rows.
   GH_FN void fetch_values(u32 here, const u32* row, value_word* value) const {
 #pragma unroll
     for (u32 i = 0; i < each; ++i)

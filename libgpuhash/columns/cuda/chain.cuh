@@ -73,7 +73,7 @@ unsigned frequent_blocks(const group_work<K>& w) {
   return (w.plan.frequent_places() + sample_threads - 1) / sample_threads;
 }
 
-// Temporaries as kernels expect them, the frequent keys, and where each bin begins.
+// Initialises the temporaries as kernels expect them, finds the frequent keys, and computes where each bin begins.
 template <class K>
 void prepare(const launcher& launch, const group_request& r, const group_work<K>& w) {
   const group_plan& p = w.plan;
@@ -92,7 +92,7 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
          w);
 }
 
-// C: the word that travels along with keys, V: that of values.
+// C: the type of the word that travels along with keys, V: the type of values.
 template <class K, class C, class V>
 void divide_rows(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
@@ -129,7 +129,7 @@ void group_all(const launcher& launch, const group_work<K>& w) {
   return group<K, nothing, false, false, false>(launch, w);
 }
 
-// In the order of first appearance, when all groups have set the bits of their first rows.
+// For the order of first appearance, when all groups have set the bits of their first rows.
 template <class K, class V>
 void put_in_order(const launcher& launch, const group_work<K>& w) {
   const unsigned blocks = launch.blocks((uint64_t{w.n} + order_threads - 1) / order_threads, 8);
@@ -137,7 +137,7 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
   launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
   launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
   if (!w.wants.listed()) return;
-  // Which way a single result goes is known on the device alone: the kernels of the other one return at once.
+  // Only the device knows which of two ways a single result is written: the kernels of the other way return at once.
   const bool several = w.wants.results_listed() > 1;
   if (!several) launch(give_listed<K, V, false>, blocks, order_threads, 0, w);
   if (!several && w.n <= few_rows) return;
@@ -173,7 +173,7 @@ void find_groups(const group_request& r) {
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
 
-// All of a call with values, whose word is V.
+// All kernels of a call with values of type V.
 template <class K, class V>
 void reduce_groups(const group_request& r) {
   const launcher launch(r.stream);

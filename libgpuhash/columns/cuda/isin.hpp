@@ -1,5 +1,5 @@
-// Which elements of a column are among others, on a CUDA device: what isin.cu is asked for when all is checked, and how much
-// memory it takes.
+// Which elements of a column are among others, on a CUDA device: the function of isin.cu that the C function calls once
+// it has checked its arguments, and the bytes of scratch memory that it needs.
 #pragma once
 
 #include "gpuhash/columns.h"

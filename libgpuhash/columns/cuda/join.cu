@@ -1,4 +1,4 @@
-// Joins of two columns on a CUDA device: the first row of each key, or what leads to the right rows of each left row.
+// Joins of two columns on a CUDA device: gives the first row of each key, or the pairs of left and right rows.
 //
 // The way of codes finds the first row of each key, of the right column with the left one behind it (chain.cuh). Right rows
 // come first: so a left row meets a right one if the first row of its key is a right one. Or blocks that make tables of bins list

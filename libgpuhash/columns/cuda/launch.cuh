@@ -12,7 +12,7 @@ struct cuda_failure {
   const char* call;
 };
 
-// The stream is being captured into a graph, and the caller has asked for a result on the host.
+// Thrown if the stream is being captured into a graph and the caller has asked for a result on the host.
 struct captured {
   const char* asked;
 };
@@ -21,7 +21,7 @@ inline void check(int code, const char* call) {
   if (code != cudaSuccess) throw cuda_failure{cudaError_t(code), call};
 }
 
-// What a block takes at most: a tile of keys of 8 bytes, and the frequent keys with counts and first rows.
+// The memory that a block takes at most: a tile of keys of 8 bytes, and the frequent keys with counts and first rows.
 constexpr size_t most_shared = 120 << 10;
 
 class launcher {
@@ -60,7 +60,7 @@ class launcher {
   const unsigned processors_;
 };
 
-// Runs what queues the kernels of a call on a device, and says in a sentence what has failed.
+// Runs a function that queues the kernels of a call on a device, and says in a sentence what has failed.
 template <class Body>
 gpuhash_status on_device(int ordinal, gpuhash_error* err, Body body) {
   int before = 0;

@@ -41,8 +41,8 @@ GH_FN u32 pairs_of_word(const group_work<K>& w, u32 word) {
   return word & of_one_row ? 1 : length_of(w, word);
 }
 
-// Bitonic sorting, of which each step puts the smaller of two elements first. So what is not there may be taken for
-// elements behind all others, which no step moves.
+// Bitonic sorting: each step puts the smaller of two elements first. So places without an element may count as elements
+// that come after all others, which no step moves.
 template <u32 Other>
 GH_FN void sort_step(u32 (&row)[listed_by_thread]) {
 #pragma unroll
@@ -93,7 +93,7 @@ GH_FN void sort_by_block(u32* list, u32 many, u32* piece, u32 room) {
   const u32 me = threadIdx.x;
   const auto wait = [] { __syncthreads(); };
   for (u32 size = room; size / 2 < many || size == room; size *= 2) {
-    // What is far apart is compared where it lies; then each piece has only smaller elements than the one behind it.
+    // Elements that are far apart are compared in global memory; then a piece has only smaller elements than the next.
     if (size > room) merge_in_memory<Threads>(list, many, size, size / 2, room, me, wait);
     for (u32 from = 0; from < many; from += room) {
       const u32 here = min(room, many - from);

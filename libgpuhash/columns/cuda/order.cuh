@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_const
   if (threadIdx.x == 0) w.strip_total[blockIdx.x] = s.all;
 }
 
-// strip_total is now what is before each strip. Gives the keys of the groups, in order: the lanes of a warp take the 32
-// rows of each of its words, several words at a time, so that many keys are on their way.
+// strip_total is now the number of groups before each strip. Writes the keys of the groups, in order: the lanes of a
+// warp take the 32 rows of each of its words, several words at a time, so that many keys are on their way.
 template <class K>
 __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_constant__ group_work<K> w) {
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(order_threads) find_listed(const __grid_consta
     w.listed_at[group_of(w, w.listed_first[i])] = i;
 }
 
-// What is listed goes to its group's place. Found: it is read at random, group by group, by what find_listed says; else it is
-// written at random, which is faster for one result of very many groups, and several times slower for each further one. V: the
-// word of values.
+// Aggregates go from the list to their group's place. Found: they are read at random, group by group, from the places
+// that find_listed has written; otherwise they are written at random, which is faster for one result of very many
+// groups, and several times slower for each further one. V: the type of values.
 template <class K, class V, bool Found>
 __global__ void __launch_bounds__(order_threads) give_listed(const __grid_constant__ group_work<K> w) {
   if (is_found(w) != Found) return;

@@ -9,7 +9,7 @@
 
 namespace gpuhash::columns {
 
-// Where the pairs of each tile begin, from how many it has; and how many there are.
+// Computes where the pairs of each tile begin, from the number of its pairs; and how many pairs there are.
 struct wide_warp_words {
   u64 of[scan_threads / 32];
 };
@@ -53,7 +53,8 @@ struct pairs_work {
   u64 pairs;
   u32 width;  // of these, for each block
 
-  // What a row that meets one right row at most is in a pair with: that, none that is kept, or no_row: it is in none.
+  // The partner of a left row that meets one right row at most: that right row; `kept`, if a left row without a partner
+  // is kept; or no_row, if the row is in no pair.
   static constexpr u32 kept = no_row - 1;
   GH_FN u32 met(u32 row) const {
     if (row >= n_left) return no_row;
@@ -103,7 +104,7 @@ class spreading_block {
   static constexpr u32 most = order_threads * pairs_of_thread, words = most / 32, of_lane = words / 32;
   static_assert(words % 32 == 0);
   struct memory {
-    // At the place of a row's first pair: the row, and its word, moved on by those of its pairs that are other blocks'.
+    // At the place of a row's first pair: the row, and its word, advanced by the row's pairs that other blocks write.
     u32 row[most], word[most];
     u32 mark[words];  // a bit for each such place
     u32 last[words];  // the last such place before a word, if any

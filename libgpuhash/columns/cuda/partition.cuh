@@ -135,8 +135,9 @@ struct alignas(16) neighbouring_words {
   u32 of[scan_each];
 };
 
-// Temporaries as kernels expect them: so many are zero, and those behind them have all bits set; and there are no groups yet.
-// One kernel, since several fills one after the other take longer for short columns.
+// Initialises the temporaries as kernels expect them: so many words are zero, and those behind them have all bits set;
+// and there are no groups yet. This is one kernel, since several fills one after the other take longer for short
+// columns.
 static __global__ void __launch_bounds__(count_threads)
     set_temporaries(neighbouring_words* words, u64 zeros, u64 all, unsigned long long* groups) {
   for (u64 i = u64(blockIdx.x) * count_threads + threadIdx.x; i < all; i += u64(gridDim.x) * count_threads) {
@@ -282,7 +283,7 @@ class dividing_block {
  private:
   GH_FN u32 own_bin(K h) const { return bin_of(h, bits) & ((1u << own_bits) - 1); }
 
-  // Do values travel in this call? Where row numbers do, values stay where they are.
+  // Do values travel along with the keys in this call? If row numbers do, values stay where they are.
   GH_FN bool values_travel() const { return values && !w.wants.first; }
 
   GH_FN void load(some_rows rows, K (&h)[each], word* along) const {
@@ -352,8 +353,9 @@ class dividing_block {
     }
   }
 
-  // Where the code or count of each row will be found (back.cuh). A tile of frequent keys alone needs no places where these
-  // have their codes by now, which its rows get at once, or where counts go back, which frequent keys have of their own.
+  // Notes where the code or count of each row will be found (back.cuh). A tile of frequent keys alone needs no places
+  // in two cases: if these keys have their codes by now, so that its rows get them at once; or if counts go back, since
+  // frequent keys have counts of their own.
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
     const bool done = total == 0 && !w.wants.way_back_of_frequent();
     u16* const place = w.coarse_place + rows.from;
@@ -411,7 +413,8 @@ class dividing_block {
     if (w.wants.lists) return list_of_side(row);
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, row);
   }
-  // A right row whose key never enters a table, which one key has at most: two of these are not listed.
+  // A right row whose key never enters a table, since its hash marks empty slots. One key at most is such: two rows of
+  // it are not listed.
   GH_FN void list_of_side(u32 row) const {
     if (row >= w.split) return;
     if (atomicMin(w.frequent_first + w.plan.frequent_slots, row | of_one_row) != no_row)

@@ -11,7 +11,7 @@
 
 namespace gpuhash::columns {
 
-// What is kept for each group while its values come.
+// The totals that are kept for each group while its values come.
 struct group_totals {
   bool whole;  // the sum of integers, modulo 2^64
   bool real;   // the sum of floats, or of integers as floats
@@ -41,7 +41,7 @@ struct group_wants {
   constexpr bool way_back_of_frequent() const { return codes && first; }
   // Have groups numbers in that order?
   constexpr bool numbered() const { return first && !rows; }
-  // What else is in that order, but for keys, is listed until the order is known: so many results of each group.
+  // Results other than keys are listed until the order is known: so many results of each group.
   constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
   constexpr uint32_t results_listed() const { return counts + sums + means + totals.low + totals.high; }
   // The aggregates of one group where these are listed: where each begins, after the sum, and words of 4 bytes in all.
@@ -77,7 +77,7 @@ struct group_plan {
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
   constexpr uint32_t frequent_places() const { return frequent_slots + 1; }
 
-  // Offsets of the temporaries. What is zero at first, what has all bits set at first, and the rest.
+  // Offsets of the temporaries: first those that are zero at the start, then those with all bits set, then all others.
   size_t facts, coarse_count, bin_count, sampled_times, frequent_count, first_bits_at, known;
   size_t frequent_whole, frequent_real, frequent_high;
   size_t ones, sampled_keys, frequent, frequent_first, frequent_low;

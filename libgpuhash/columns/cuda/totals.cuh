@@ -1,8 +1,8 @@
 // Groups of a column on a CUDA device: aggregates of values.
 //
-// A value becomes an amount, amounts of equal keys are merged, and what comes of a group are its totals: in the memory of a
-// block at first, then in global memory where a key is frequent. A smallest and a largest value are kept as unsigned words
-// that have the order of the numbers; a NaN has none, so that it is left out.
+// A value becomes an amount; the amounts of equal keys are merged into the totals of their group, in the memory of a
+// block at first, then in global memory where a key is frequent. A smallest and a largest value are kept as unsigned
+// words that have the order of the numbers; a NaN has none, so that it is left out.
 #pragma once
 #include <bit>
 
@@ -40,7 +40,7 @@ GH_FN double real_of(u64 bits, u32 type) {
 GH_FN u64 whole_of(u32 bits, u32 type) { return type == GPUHASH_INT ? u64((long long)int(bits)) : bits; }
 GH_FN u64 whole_of(u64 bits, u32) { return bits; }
 
-// What one value, or several, add to the totals of their group.
+// The amounts that one value, or several, add to the totals of their group.
 template <class V>
 struct amount {
   u64 whole = 0;
@@ -63,7 +63,7 @@ struct amount {
     high = max(high, other.high);
     many += other.many;
   }
-  // That of another lane; all lanes of the warp call.
+  // The amount of another lane; all lanes of the warp call.
   GH_FN amount of_lane(const group_wants& wants, u32 lane) const {
     amount other;
     const group_totals& kept = wants.totals;
@@ -76,7 +76,8 @@ struct amount {
   }
 };
 
-// Hardware adds words of 4 bytes in the memory of a block, and longer ones by trying until none was in between.
+// Hardware adds words of 4 bytes in the memory of a block at once, and longer ones by trying until no other thread was
+// in between.
 GH_FN void add_in_block(u64* at, u64 x) {
   u32* const halves = reinterpret_cast<u32*>(at);
   const u32 low = u32(x), before = atomicAdd(halves, low);
@@ -226,8 +227,8 @@ GH_FN void give_totals(const group_wants& wants, const group_results& to, u32 at
   if (wants.totals.high) static_cast<V*>(to.high)[at] = high_of(wants, all);
 }
 
-// Puts a group into the list, since its number is not known yet. Its aggregates lie side by side: what is read at random is one
-// piece then, and not one of each result.
+// Puts a group into the list, since its number is not known yet. Its aggregates lie side by side, so that a read at
+// random gets all of them at once.
 GH_FN void put(u32* at, u32 word) { *at = word; }
 GH_FN void put(u32* at, u64 word) {
   at[0] = u32(word);

@@ -24,7 +24,7 @@ template <class K>
 constexpr K no_hash = K(~K(0));
 constexpr u32 no_row = ~0u;
 
-// In the place of the word of a value, or of what travels along with a key: there is none.
+// Stands for: there is no value, or nothing travels along with a key.
 struct nothing {};
 template <class Word>
 constexpr bool is_there = !std::is_same_v<Word, nothing>;
@@ -57,7 +57,7 @@ struct group_facts {
   u32 listed;               // groups in the lists of first rows and counts
 };
 
-// What has become of a join whose right rows are listed: none repeats another one, some do, or too many do.
+// The right rows of a join that lists them: none repeats another one, some do, or too many do.
 enum join_state : u32 { right_once, right_listed, right_too_often };
 // Marks the word of a key that one right row has: it is the number of that row.
 constexpr u32 of_one_row = 1u << 31;
@@ -108,8 +108,9 @@ struct group_work {
   K* out_keys;
   long long *out_counts, *out_codes;
   u32* groups;  // the low half of the caller's number
-  // Where codes are first rows: these, how many pairs the rows of each tile of the second column have, and how many rows of the
-  // first one are not the first of their key. keep: a row of the second column that meets none has a pair, too.
+  // If codes are first rows: these first rows, the number of pairs of each tile of the second column, and the number of
+  // rows of the first column that are not the first of their key. keep: a row of the second column that meets none has
+  // a pair, too.
   u32* first_row;
   unsigned long long* known;
   u32* repeats;

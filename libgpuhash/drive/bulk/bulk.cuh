@@ -57,7 +57,8 @@ class bulk_launcher {
                 totals* a_sum)
       : t(a_table), q(a_request), w(a_work), sum(a_sum), with_statuses(a_request.status != nullptr) {}
 
-  // The first time all elements of the slice, the second time what is left. 0, or a CUDA error code.
+  // Serves all elements of the slice (the first time), or those that were left over (the second time). Returns 0, or a
+  // CUDA error code.
   int run() const {
     int e = take_samples();
     if (!e) e = divide_elements();
@@ -137,7 +138,7 @@ int run_bulk(const void* table, const request& given, totals* sum, void* memory,
     for (const bool again : {false, true}) {
       w.again = again;
       w.fresh = given.added == 0 && done == 0 && !again;
-      std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
+      std::swap(w.source, w.rest);  // elements that the first time leaves over are the source of the second
       if (const int e = bulk_launcher<Partitions>(t, q, w, sum).run()) return e;
     }
     if (w.divides & always && !w.unless_dead) continue;

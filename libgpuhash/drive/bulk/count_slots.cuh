@@ -5,7 +5,7 @@
 // keys that took several slots, and makes one pair of them (finish_group). An element that overflows its group goes to
 // the group's chain (chain); if its key is neither in the group nor in the chain once more, it takes the first slot
 // that a later group has left, by the counters alone (place_overflow). What then remains is served by ops.hpp: equal
-// keys, keys whose group had no room before the batch, and whatever else is out of the ordinary.
+// keys, keys whose group had no room before the batch, and all other rare cases.
 #pragma once
 #include "libgpuhash/drive/bulk/one_lane.cuh"
 #include "libgpuhash/drive/bulk/work.cuh"

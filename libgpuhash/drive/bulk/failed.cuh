@@ -1,4 +1,4 @@
-// Large batches: elements that found no room get their status, as the last step of each time.
+// Large batches: elements that found no room get their status, as the last step of each pass over a batch.
 //
 // Of most kinds an element fails with the operation of its frequent key (report_combined). Elements of an accumulate
 // are combined in several places, so that one operation stands for many: an operation that found no room is tried once

@@ -1,4 +1,5 @@
-// Large batches: frequent keys, and what is left at last, are served one at a time in the table itself.
+// Large batches: frequent keys, and the elements that are left over at the end, are served one at a time in the table
+// itself.
 #pragma once
 #include "libgpuhash/drive/bulk/frequent.cuh"
 #include "libgpuhash/drive/bulk/one_lane.cuh"
@@ -6,8 +7,8 @@
 
 GH_BEGIN
 
-// What is served: an operation for each frequent key, and the second time each element that is left. After the first
-// time the elements that are left are divided once more.
+// Serves an operation for each frequent key, and the second time also each element that is left over. (After the first
+// time, elements that are left over are divided once more.)
 template <class F>
 struct rest_item {
   typename F::key k;
@@ -39,7 +40,8 @@ struct rest_items {
         using join_type = block_join<F, accumulate>;
         GH_BLOCK_MEMORY(join_type, equal);
         const bool leads = equal.join_equal(mine, accumulate, x->k, x->v, joiner_of(q)) == threadIdx.x;
-        // The key will be there; if not, report_absent says so at last.
+        // The key of an element of an accumulate will be there; if it is not, report_absent gives the element its
+        // status at the end.
         if (mine && !leads && q.status) q.status[x->at] = u8(no);
         return mine && leads;
       }

@@ -9,7 +9,8 @@
 
 GH_BEGIN
 
-// Reads the sample, and empties the lists. By many blocks, since one would wait for so many reads from everywhere.
+// Reads the sample, and empties the lists. Many blocks do so, since one block would wait too long for so many reads at
+// random places.
 template <class F>
 __global__ void __launch_bounds__(block_threads)
     pick(const __grid_constant__ request q, const __grid_constant__ bulk_work<F> w) {
@@ -151,8 +152,8 @@ class sampling_block {
     w.found->combining_saves = w.found->combining_costs = 0;
     if (!w.again) w.found->lacking = w.found->failed_ops = 0;
     const bool skewed = found.of_frequent > sample_size / skewed_share || found.in_runs > sample_size / skewed_share;
-    // A structure of which combine_all serves nothing is better off dividing a batch of frequent keys alone: that
-    // leaves less.
+    // A structure whose operations combine_all cannot serve gains more by dividing a batch of frequent keys: dividing
+    // leaves fewer elements over.
     const bool hot = w.may_combine_all && found.of_frequent + found.in_runs > combine_all_least &&
                      (w.may_combine_left || found.of_frequent < sample_size / 2);
     const bool few = n <= w.slots / left_share;  // dividing reads and writes the table

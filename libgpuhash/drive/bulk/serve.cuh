@@ -225,7 +225,7 @@ class serving_block {
   const word* const mine;
   const u32* const at;  // the elements' numbers in the batch, or NULL
   const joiner j;
-  const bool counts;  // if there are more elements than slots, most of them are of keys that others are of, too
+  const bool counts;  // if there are more elements than slots, most elements have a key that others have, too
   const u32 group_bits, groups, first_group;
   word* const slots;
   u32* const counters;

@@ -32,8 +32,8 @@ inline constexpr u32 pick_blocks = (sample_size + 255) / 256;
 // so many keys about 16 samples are repeats.
 inline constexpr u32 few_repeats = tunable("cuda.few_repeats", 16u);
 inline constexpr u32 none = ~0u;  // no slot, no element
-// What is left is divided if it is more than this share of all elements; or more than eight times that, where eight
-// times that are few elements.
+// Elements that are left over are divided if they are more than this share of all elements; or more than eight times
+// that, if eight times that are few elements.
 inline constexpr u32 rest_share = tunable("cuda.rest_share", 1024u);
 inline constexpr u64 rest_few = tunable("cuda.rest_few", u64(1) << 17);
 GH_FN u64 rest_at_most(u64 n) {
@@ -42,7 +42,7 @@ GH_FN u64 rest_at_most(u64 n) {
 }
 inline constexpr u32 partition_bytes = tunable("cuda.partition_bytes", 32u * 1024);
 inline constexpr u32 partitions_wanted = 1024;  // so that all multiprocessors have work to the end
-// At least: of a small partition many paths lead out.
+// At least so many: many paths lead out of a small partition.
 inline constexpr u32 partition_slots_wanted = tunable("cuda.partition_slots_wanted", 256u);
 
 GH_END

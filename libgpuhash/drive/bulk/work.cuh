@@ -1,4 +1,5 @@
-// Large batches: what the kernels of one batch share (bulk_work), and how they read elements and append to lists.
+// Large batches: the lists and counters that the kernels of one batch share (bulk_work), and how the kernels read
+// elements and append to lists.
 #pragma once
 #include "libgpuhash/drive/bulk/sizes.hpp"
 #include "libgpuhash/drive/cuda.cuh"
@@ -13,7 +14,7 @@ struct element_list {
   u32* n;
 };
 
-// What the sample says of the elements, and what became of the first kernels' work.
+// Facts that the sample finds about the elements, and results of the first kernels.
 struct sample_result {
   u32 frequent;        // keys
   u32 default_status;  // the status that most elements will have
@@ -21,7 +22,7 @@ struct sample_result {
   u32 divided;         // 1: the elements are divided
   u32 combines;        // 1: kernel combine_all serves them instead
   u32 divided_first;   // 1: one of these holds for the slice itself; 0: it is served one element after the other
-  // Elements that combining those of the partitions would save, and those that it would cost, in a unit of its own.
+  // Elements that combining equal keys of partitions would save, and elements that it would cost, in a unit of its own.
   u32 combining_saves, combining_costs;
   u32 lacking;     // an accumulate: what the operations say that found no room at last, or 0
   u32 failed_ops;  // and how many there are. They are listed in place of the partitions' elements
@@ -83,7 +84,7 @@ GH_FN void append(const element_list<F>& list, typename F::word w, u32 at) {
   if (list.at) list.at[i] = at;
 }
 
-// A place for each lane of a warp that has `some`: the next ones that the counter gives.
+// A place for each lane of a warp that has `some`: the next places of the counter.
 GH_FN u32 take_places(u32* counter, bool some) {
   const u32 all = __ballot_sync(full_warp, some), lane = threadIdx.x % 32;
   u32 first = 0;

@@ -20,8 +20,8 @@
  *   - dictionaries: their values. Structs: all fields. Null: null, where nulls are a group
  * Everything else is refused by name: lists, maps, unions, intervals, run-end encoded and extension storage of these.
  *
- * Structs of Arrow have no sizes of buffers, so that a wrong length reads beyond them, as everywhere in Arrow. What can be
- * checked is checked before it is used: counts of buffers and children, offsets, lengths, views, dictionary indices.
+ * Structs of Arrow do not have the sizes of their buffers, so that a wrong length reads beyond them, as everywhere in Arrow.
+ * All else is checked before it is used: counts of buffers and children, offsets, lengths, views, dictionary indices.
  */
 #ifndef GPUHASH_COLUMNS_H
 #define GPUHASH_COLUMNS_H
@@ -66,7 +66,8 @@ struct ArrowArray {
 
 #endif
 
-/* Distinct rows and their ids. Any number of threads may call; add holds back all others, finds run side by side. */
+/* Distinct rows and their ids. Any number of threads may call: an add waits for other calls and holds them back, finds
+ * run side by side. */
 typedef struct gpuhash_index gpuhash_index;
 
 enum {                          /* rows that are null, or in a struct of columns have a field that is null */
@@ -82,20 +83,21 @@ typedef struct gpuhash_index_config {
   uint32_t floats;
   uint32_t threads;  /* of a call; 0: one for each CPU that this process may use */
   uint32_t counts;   /* 1: count how often each key was added (gpuhash_index_counts) */
-  uint64_t expected; /* keys, for which memory is taken at once; 0: grow */
+  uint64_t expected; /* number of keys for which memory is taken at once; 0: none, the index grows */
   uint64_t seed;     /* of the hash; 0: drawn at random */
 } gpuhash_index_config;
 #define GPUHASH_INDEX_CONFIG_INIT {sizeof(gpuhash_index_config), 0, 0, 0, 0, 0, 0}
 
-/* An index for rows of this type: of one column, or of a struct whose children are the columns. config NULL: the defaults.
- * UNSUPPORTED names a type that has no equality here, and the column. */
+/* An index for rows of this type: of one column, or of a struct whose children are the columns. config NULL: the
+ * defaults. UNSUPPORTED names a type that has no equality here, and the column. */
 GPUHASH_API gpuhash_status gpuhash_index_create(const struct ArrowSchema *type, const gpuhash_index_config *config,
                                                 gpuhash_index **out, gpuhash_error *err);
 GPUHASH_API void gpuhash_index_destroy(gpuhash_index *index); /* NULL is allowed */
 
-/* The id of each row, which is added if it is new: ids count from 0 in the order of first appearance, and stay. ids may be
- * NULL. A type other than the index's is converted: INVALID_ARGUMENT names the first row that the index's type cannot hold,
- * and nothing was added. NO_MEMORY: the rows whose id is -2 were not added, all others were. Neither struct is released. */
+/* Adds the rows that are new, and gives the id of each row: ids count from 0 in the order of first appearance, and
+ * stay. ids may be NULL. Rows of another type than the index's are converted: INVALID_ARGUMENT names the first row that
+ * the index's type cannot hold, and nothing was added. NO_MEMORY: the rows whose id is -2 were not added, all others
+ * were. Neither struct is released. */
 GPUHASH_API gpuhash_status gpuhash_index_add(gpuhash_index *index, const struct ArrowSchema *type,
                                              const struct ArrowArray *rows, int64_t *ids, gpuhash_error *err);
 /* The id of each row, -1 where it is absent: also where the index's type cannot hold the row, as 2^63 among int64. */
@@ -105,23 +107,24 @@ GPUHASH_API gpuhash_status gpuhash_index_find(gpuhash_index *index, const struct
 GPUHASH_API gpuhash_status gpuhash_index_contains(gpuhash_index *index, const struct ArrowSchema *type,
                                                   const struct ArrowArray *rows, uint8_t *mask, gpuhash_error *err);
 
-/* Keys first .. first + count - 1, by id, in the type of the index: dictionaries as their values, views, and text and bytes
- * of 2 GiB and more, with 64-bit offsets ("U", "Z"). The caller releases both structs, which stay valid when the index is destroyed. */
+/* Keys first .. first + count - 1, by id, in the type of the index: dictionaries as their values, views, and text and
+ * bytes of 2 GiB and more, with 64-bit offsets ("U", "Z"). The caller releases both structs, which stay valid when the
+ * index is destroyed. */
 GPUHASH_API gpuhash_status gpuhash_index_keys(gpuhash_index *index, uint64_t first, uint64_t count,
                                               struct ArrowSchema *type, struct ArrowArray *keys, gpuhash_error *err);
-/* Keys by these ids, in any order and any number of times, as gpuhash_index_keys gives them. INVALID_ARGUMENT names the first
- * id that the index does not have; -1, an absent row, is none either. */
+/* Keys by these ids, in any order and any number of times, as gpuhash_index_keys gives them. INVALID_ARGUMENT names the
+ * first id that the index does not have; -1, an absent row, is none either. */
 GPUHASH_API gpuhash_status gpuhash_index_take(gpuhash_index *index, size_t n, const int64_t *ids,
                                               struct ArrowSchema *type, struct ArrowArray *keys, gpuhash_error *err);
 /* How often each of these keys was added; for an index with counts. */
 GPUHASH_API gpuhash_status gpuhash_index_counts(gpuhash_index *index, uint64_t first, uint64_t count, int64_t *counts,
                                                 gpuhash_error *err);
 
-/* Adds keys first .. first + count - 1 of another index, each as often as it was added there. ids[i] is the id here of key
- * first + i; ids may be NULL. from may be the index itself. Keys are copied in pieces, and neither index is locked while
- * the other one is: threads may merge two indexes into each other. Refusals are those of gpuhash_index_add, whose rows are
- * the ids of from: INVALID_ARGUMENT, and nothing was added; NO_MEMORY, and keys whose id is -2 were not added. UNSUPPORTED:
- * index counts and from does not. */
+/* Adds keys first .. first + count - 1 of another index, each as often as it was added there. ids[i] is the id here of
+ * key first + i; ids may be NULL. from may be the index itself. Keys are copied in pieces, and neither index is locked
+ * while the other one is: threads may merge two indexes into each other. Refusals are those of gpuhash_index_add, whose
+ * rows are the ids of from: INVALID_ARGUMENT, and nothing was added; NO_MEMORY, and keys whose id is -2 were not added.
+ * UNSUPPORTED: index counts and from does not. */
 GPUHASH_API gpuhash_status gpuhash_index_merge(gpuhash_index *index, gpuhash_index *from, uint64_t first,
                                                uint64_t count, int64_t *ids, gpuhash_error *err);
 
@@ -133,41 +136,43 @@ typedef struct gpuhash_index_info {
 } gpuhash_index_info;
 GPUHASH_API gpuhash_status gpuhash_index_get_info(gpuhash_index *index, gpuhash_index_info *out, gpuhash_error *err);
 
-/* The hash of each row: a published contract, which docs/hash.md specifies and test vectors show. Equal rows, as above (floats
- * by their numbers), have equal hashes, in any type that holds them, on every processor, device and platform, and in every
- * version of the library that has this version of the hash. Null has a hash, too. It is for shards and files, and not against
- * adversaries: who knows the seed can make rows whose hashes are equal.
+/* The hash of each row: a published contract, which docs/hash.md specifies and test vectors show. Equal rows, as above
+ * (floats by their numbers), have equal hashes, in any type that holds them, on every processor, device and platform,
+ * and in every version of the library that has this version of the hash. Null has a hash, too. The hash is for shards
+ * and files, and no protection against adversaries: a caller who knows the seed can make rows whose hashes are equal.
  *
- * bits: 64, one word of out for each row, or 128, two: the first is the hash of 64 bits. threads: 0: one for each CPU that
- * this process may use. Neither struct is released. Tables and indices never use this function for where their keys go, so
- * that the keys of one shard are as good as any. */
+ * bits: 64, one word of out for each row, or 128, two: the first is the hash of 64 bits. threads: 0: one for each CPU
+ * that this process may use. Neither struct is released. Tables and indexes never place their keys by this function, so
+ * that a table of the keys of one shard is as fast as any. */
 #define GPUHASH_HASH_VERSION 1
 GPUHASH_API gpuhash_status gpuhash_hash_rows(const struct ArrowSchema *type, const struct ArrowArray *rows,
                                              uint32_t bits, uint64_t seed, uint32_t threads, uint64_t *out,
                                              gpuhash_error *err);
 
-/* Rows by id: rows[offsets[id] .. offsets[id + 1]) are the row numbers i with ids[i] == id, ascending. offsets has size + 1
- * entries, rows as many as there are ids of 0 and above; rows whose id is below 0 are left out, ids of size and above are
- * INVALID_ARGUMENT. What a join and a group-by need. */
+/* Rows by id: rows[offsets[id] .. offsets[id + 1]) are the row numbers i with ids[i] == id, ascending. offsets has size
+ * + 1 entries, rows as many as there are ids of 0 and above; rows whose id is below 0 are left out, ids of size and
+ * above are INVALID_ARGUMENT. Joins and group-bys are made of this. */
 GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint64_t size, int64_t *offsets,
                                               int64_t *rows, gpuhash_error *err);
 
-/* Rows by the shard that they belong to: what sends rows to other tables, files, devices and machines.
+/* Groups rows by the shard that they belong to, so that a program can send them to other tables, files, devices and
+ * machines.
  *
- * The shard of a row is a published contract, as its hash is: with h the hash of 64 bits of the row for the seed
- * seed ^ GPUHASH_PARTITION_SALT, it is the upper half of the product of 64 bits of h >> 32 and shards. So equal rows are of one
- * shard in any type that holds them, in every process and on every machine. No table and no index places keys by this hash,
- * whatever its seed: keys of one shard are as good as any.
+ * The shard of a row is a published contract, as its hash is: with h the hash of 64 bits of the row for the seed seed ^
+ * GPUHASH_PARTITION_SALT, it is the upper half of the product of 64 bits of h >> 32 and shards. So equal rows are of
+ * one shard in any type that holds them, in every process and on every machine. No table and no index places keys by
+ * this hash, whatever its seed: a table of the keys of one shard is as fast as any.
  *
  * All results may be NULL. Rows are grouped by shard and, in each shard, keep their order: rows out_offsets[s] to
- * out_offsets[s + 1] - 1 of the grouped arrays are those of shard s. Keys and type as of gpuhash_hash_rows. Copies of keys are
- * made where they are one column of cells of fixed width without nulls, others are UNSUPPORTED: take them by out_order.
+ * out_offsets[s + 1] - 1 of the grouped arrays are those of shard s. Keys and type as of gpuhash_hash_rows. Copies of
+ * keys are made where they are one column of cells of fixed width without nulls, others are UNSUPPORTED: take them by
+ * out_order.
  *
- * With a CUDA device in `device` all buffers of the keys, values and results lie there, but for the structs. Keys are then one
- * column of integers, floats or times of up to 8 bytes without nulls. Everything is queued on the stream, which may be one that is being
- * captured into a graph; nothing comes back to the host, and nothing is allocated: temporaries lie in memory of the caller, of
- * gpuhash_partition_scratch bytes and aligned to 256. That is up to 2 MiB, and 20 bytes more for each row with more than 256
- * shards. Results are those of the CPU, bit for bit. */
+ * With a CUDA device in `device` all buffers of the keys, values and results lie there, but for the structs. Keys are
+ * then one column of integers, floats or times of up to 8 bytes without nulls. Everything is queued on the stream,
+ * which may be one that is being captured into a graph; nothing comes back to the host, and nothing is allocated:
+ * temporaries lie in memory of the caller, of gpuhash_partition_scratch bytes and aligned to 256. That is up to 2 MiB,
+ * and 20 bytes more for each row with more than 256 shards. Results are those of the CPU, bit for bit. */
 #define GPUHASH_PARTITION_SALT 0x452821e638d01377u
 #define GPUHASH_MOST_SHARDS 65536u
 
@@ -186,38 +191,41 @@ typedef struct gpuhash_partition_request {
   void *out_keys;       /* grouped */
   void *out_values;     /* grouped */
   gpuhash_device device;
-  void *stream; /* as all below: for a CUDA device */
+  void *stream; /* this field and those below are for a CUDA device */
   void *scratch;
   size_t scratch_bytes;
 } gpuhash_partition_request;
 #define GPUHASH_PARTITION_REQUEST_INIT \
   {sizeof(gpuhash_partition_request), NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL, NULL, 0}
 
-/* Bytes of scratch for a request on a CUDA device; the length of the keys and shards are read, and which results are not NULL. */
+/* Bytes of scratch for a request on a CUDA device; the length of the keys and shards are read, and which results are
+ * not NULL. */
 GPUHASH_API gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_request *request, size_t *bytes,
                                                      gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err);
 
-/* The way back of grouped rows, as of what tables have answered for the keys of each shard: row order[i] of `to` becomes row i of
- * `from`, of n rows of `bytes` bytes each; rows that order does not name stay what they were. order : row numbers, of which no two
- * are equal, as out_order of a partition. On a CUDA device all three arrays lie there and everything is queued on the stream, which
- * may be one that is being captured; on the CPU stream is NULL. `from` and `to` have no byte in common. */
+/* Brings grouped rows, such as the answers of tables for the keys of each shard, back into the order of the rows: row
+ * order[i] of `to` becomes row i of `from`, of n rows of `bytes` bytes each; rows of `to` that order does not name do
+ * not change. order: row numbers, of which no two are equal, as out_order of a partition. On a CUDA device all three
+ * arrays lie there and everything is queued on the stream, which may be one that is being captured; on the CPU stream
+ * is NULL. `from` and `to` have no byte in common. */
 GPUHASH_API gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const void *from, size_t bytes, void *to,
                                            gpuhash_device device, void *stream, gpuhash_error *err);
 
-/* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the number
- * of each row's group. Elements are equal if their bits are. Nothing comes back to the host, unless host_groups is given, and
- * nothing is allocated: everything is queued on the stream, which without host_groups may be one that is being captured into a
- * graph, and temporaries lie in memory of the caller, of gpuhash_group_scratch bytes and aligned to 256: about twice the column,
- * and with counts or codes in the order of first appearance, or codes, 8 bytes more for each row. The result does not depend on
- * the seed, but for the order of groups where that is ANY. Keys that were chosen for a known seed take quadratic time at worst;
- * they are never wrong.
+/* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the
+ * number of each row's group. Elements are equal if their bits are. Nothing comes back to the host, unless host_groups
+ * is given, and nothing is allocated: everything is queued on the stream, which without host_groups may be one that is
+ * being captured into a graph, and temporaries lie in memory of the caller, of gpuhash_group_scratch bytes and aligned
+ * to 256: about twice the column, and with counts or codes in the order of first appearance, or codes, 8 bytes more for
+ * each row. The result does not depend on the seed, but for the order of groups where that is ANY. Keys that were
+ * chosen for a known seed take quadratic time at worst; they are never wrong.
  *
- * With values, one for each row, groups have their aggregates, as many as results are asked for, in one pass: sums, means, the
- * smallest and the largest value. Sums of integers are modulo 2^64. Floats are added as doubles in no fixed order, so that
- * their sums and means differ in the last bits from call to call; all other results are the same in every call. A sum or mean
- * with a NaN is NaN; out_low and out_high leave NaNs out, unless a group has nothing else. Scratch is then about twice the keys
- * and the values, and in the order of first appearance has room for all results once more. */
+ * With values, one for each row, groups have their aggregates, as many as results are asked for, in one pass: sums,
+ * means, the smallest and the largest value. Sums of integers are modulo 2^64. Floats are added as doubles in no fixed
+ * order, so that their sums and means differ in the last bits from call to call; all other results are the same in
+ * every call. A sum or mean with a NaN is NaN; out_low and out_high leave NaNs out, unless a group has nothing else.
+ * Scratch is then about twice the keys and the values, and in the order of first appearance has room for all results
+ * once more. */
 enum { GPUHASH_ORDER_ANY = 0, GPUHASH_ORDER_FIRST = 1 };
 
 typedef struct gpuhash_group_request {
@@ -267,15 +275,16 @@ typedef struct gpuhash_group_request {
    NULL,                           \
    NULL}
 
-/* Bytes of scratch for a request; n, key_bytes, order, value_bytes and value_type are read, and which results are not NULL. */
+/* Bytes of scratch for a request; n, key_bytes, order, value_bytes and value_type are read, and which results are not
+ * NULL. */
 GPUHASH_API gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes,
                                                  gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err);
 
-/* Which elements of a column on a CUDA device are among those of another one: out[i] is 1 or 0. Elements have 4 or 8 bytes, and
- * are equal if their bits are. As for gpuhash_group, everything is queued on the stream. Up to 2,048 others are kept in the memory
- * of every block, without scratch; more, in a table in scratch memory of at most 8 elements for each, which is fast while it
- * stays in the cache of the device. */
+/* Which elements of a column on a CUDA device are among those of another one: out[i] is 1 or 0. Elements have 4 or 8
+ * bytes, and are equal if their bits are. As for gpuhash_group, everything is queued on the stream. Up to 2,048 others
+ * are kept in the memory of every block, without scratch; more, in a table in scratch memory of at most 8 elements for
+ * each, which is fast while it stays in the cache of the device. */
 typedef struct gpuhash_isin_request {
   size_t struct_size;
   size_t n;
@@ -297,22 +306,22 @@ typedef struct gpuhash_isin_request {
 GPUHASH_API gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err);
 
-/* Pairs of equal rows of two columns on a CUDA device, where no right row repeats another one. As for gpuhash_group, everything
- * is queued on the stream, and elements are equal if their bits are.
+/* Pairs of equal rows of two columns on a CUDA device, where no right row repeats another one. As for gpuhash_group,
+ * everything is queued on the stream, and elements are equal if their bits are.
  *
- * out_first has, for each right row and behind these for each left row, the number of the first row that equals it, where left
- * rows have the numbers behind those of the right ones. So a left row meets a right row if that is less than n_right.
- * out_facts[0] is how many left rows do, or n_left with keep; out_facts[1], how many right rows repeat an earlier one. If none
- * does, pairs of a left row and the right row that it meets are in out_left and out_right, in the order of the left rows. Else
- * nothing is written there: the pairs are those of equal numbers in out_first. Scratch is about 24 bytes for each row of keys of
- * 4 bytes.
+ * out_first has, for each right row and behind these for each left row, the number of the first row that equals it,
+ * where left rows have the numbers behind those of the right ones. So a left row meets a right row if that is less than
+ * n_right. out_facts[0] is the number of left rows that meet one, or n_left with keep; out_facts[1] is the number of
+ * right rows that repeat an earlier one. If none does, out_left and out_right have the pairs of a left row and the
+ * right row that it meets, in the order of the left rows. Else nothing is written there: the pairs are those of equal
+ * numbers in out_first. Scratch is about 24 bytes for each row of keys of 4 bytes.
  *
- * With NULL as out_first right rows of equal keys are listed in the scratch memory, which is then 4 bytes larger for each left
- * row, and 8 for each right one, of which there are at most 2^30. out_facts[0] is how many pairs there are, with keep as above, and
- * out_facts[1] is GPUHASH_JOIN_WRITTEN: these are in out_left and out_right; GPUHASH_JOIN_LISTED: right rows repeat, and
- * gpuhash_join_pairs writes the pairs; or GPUHASH_JOIN_TOO_OFTEN: more than 2^18 right rows are equal, or have hashes that begin
- * alike, as those of keys that were chosen for a known seed; or the one key whose hash marks empty slots has two. There are no
- * pairs then: ask again with out_first. */
+ * With NULL as out_first right rows of equal keys are listed in the scratch memory, which is then 4 bytes larger for
+ * each left row, and 8 for each right one, of which there are at most 2^30. out_facts[0] is how many pairs there are,
+ * with keep as above, and out_facts[1] is GPUHASH_JOIN_WRITTEN: these are in out_left and out_right;
+ * GPUHASH_JOIN_LISTED: right rows repeat, and gpuhash_join_pairs writes the pairs; or GPUHASH_JOIN_TOO_OFTEN: more than
+ * 2^18 right rows are equal, or have hashes that begin alike, as those of keys that were chosen for a known seed; or
+ * the one key whose hash marks empty slots has two right rows. No pairs are given then: call again with out_first. */
 #define GPUHASH_JOIN_WRITTEN 0u
 #define GPUHASH_JOIN_LISTED 1u
 #define GPUHASH_JOIN_TOO_OFTEN 2u
@@ -343,9 +352,9 @@ typedef struct gpuhash_join_request {
 GPUHASH_API gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpuhash_error *err);
 
-/* The pairs of a join whose right rows are listed, by their left rows and then by their right ones. The request is that of
- * gpuhash_join, whose scratch memory and facts are as they were, but out_left and out_right have room for that many pairs, which
- * is out_facts[0]. */
+/* The pairs of a join whose right rows are listed, by their left rows and then by their right ones. The request is that
+ * of gpuhash_join, whose scratch memory and facts are as they were, but out_left and out_right have room for that many
+ * pairs, which is out_facts[0]. */
 GPUHASH_API gpuhash_status gpuhash_join_pairs(const gpuhash_join_request *request, uint64_t pairs, gpuhash_error *err);
 
 #ifdef __cplusplus

@@ -15,12 +15,13 @@
  *   - Every key and every value is legal; no bit pattern is reserved.
  *   - Each element of a batch takes effect atomically at one point during its call; batches of other threads or
  *     streams may run on the same table at the same time.
- *   - Nothing is lost silently: an element that found no room says so in its status byte and in the call's status,
- *     all others are done, and the table stays valid.
+ *   - Nothing is lost silently: an element that found no room is reported by its status byte and by the call's status,
+ *     all other elements are carried out, and the table stays valid.
  *   - On CUDA every call is ordered by its stream and returns before the work is done, unless it says otherwise; on
  *     the CPU a call has finished when it returns.
- *   - A stream is open from the beginning of a call to its end, which the caller guarantees: the driver reads the memory at
- *     its address, so that one that was destroyed, or none, may end the process. No call needs the stream of an earlier one.
+ *   - The caller keeps a stream open from the beginning of a call to its end: the driver reads the memory at the
+ *     stream's address, and the process may end if the stream was destroyed or never was one. No call needs the stream
+ *     of an earlier call.
  *   - Structs begin with struct_size and only ever grow at the end.
  */
 #ifndef GPUHASH_GPUHASH_H
@@ -61,10 +62,10 @@ enum {
   GPUHASH_INTERNAL = 11
 };
 
-/* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out. Where
- * there is such an element the call says so; or, if it did not wait for the batch (CUDA, no counts), the next call that
- * waits for the whole table does, once, instead of its own work. In a growing table it takes failing memory, or keys that
- * were chosen to collide, for an element to find no room. */
+/* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out.
+ * The call reports such an element by its own status. A call that did not wait for its batch (CUDA, no counts) cannot:
+ * then the next call that waits for the whole table reports it, once, instead of doing its own work. In a growing table
+ * an element finds no room only if memory fails, or if keys were chosen to collide. */
 enum {
   GPUHASH_NO = 0,  /* insert, find_or_insert: present already; assign, accumulate: updated; find, erase, pop: absent */
   GPUHASH_YES = 1, /* insert, find_or_insert, assign, accumulate: inserted; find: found; erase, pop: erased */
@@ -84,9 +85,9 @@ typedef struct gpuhash_error {
 
 GPUHASH_API const char *gpuhash_status_name(gpuhash_status status);
 GPUHASH_API void gpuhash_version(uint32_t *major, uint32_t *minor, uint32_t *patch);
-/* How many threads a call on the CPU uses at most where it is not said: 1 to 4096, for tables and indices made and calls begun
- * from then on. 0: what the environment says in GPUHASH_THREADS, or else the CPUs that the process may use, or fewer where
- * OMP_NUM_THREADS says so. The environment is read once. */
+/* Sets the default number of threads that a call on the CPU uses at most: 1 to 4096, for tables and indexes that are
+ * made, and calls that begin, from then on. 0: the number in the environment variable GPUHASH_THREADS; without it the
+ * number of CPUs that the process may use, or that of OMP_NUM_THREADS if it is less. The environment is read once. */
 GPUHASH_API gpuhash_status gpuhash_set_threads(uint32_t threads, gpuhash_error *err);
 GPUHASH_API const char *gpuhash_build_info(void); /* compiler, instruction sets, CUDA architectures: one line */
 
@@ -126,7 +127,7 @@ typedef struct gpuhash_memory {
 
 /* ---- backends -------------------------------------------------------------------------------------------------- */
 
-/* What a backend can do. A caller (and the conformance suite) asks before relying on it. */
+/* Traits: the operations that a backend has. A caller (and the conformance suite) asks before relying on one. */
 enum {
   GPUHASH_TRAIT_INSERT = 1u << 0, /* insert, insert_or_assign, find, contains, erase, execute */
   GPUHASH_TRAIT_ACCUMULATE = 1u << 1,
@@ -167,12 +168,13 @@ typedef struct gpuhash_backend_info {
  *   2. the one in the first directory of GPUHASH_PLUGIN_PATH that has it (colon separated, absolute; ignored in
  *      set-user-id programs)
  *   3. the module of that name that was opened by its path first
- * and keeps its meaning once it was used. A module whose name stands for another one is used by its path, and its
- * gpuhash_backend_info says its path for a name. Modules are never looked for in the working directory. */
+ * A name keeps its meaning once it was used. A module whose name stands for another module is used by its path, and its
+ * gpuhash_backend_info has that path as its name. Modules are never looked for in the working directory. */
 enum { GPUHASH_BUILT_IN = 0, GPUHASH_ON_PATH = 1, GPUHASH_OPENED = 2 };
 GPUHASH_API size_t gpuhash_backend_count(void);
 GPUHASH_API gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err);
-/* Load a backend by name or absolute path; on success out (may be NULL) describes it. An unknown name suggests the nearest one. */
+/* Load a backend by name or absolute path; on success out (may be NULL) describes it. An unknown name suggests the
+ * nearest one. */
 GPUHASH_API gpuhash_status gpuhash_backend_load(const char *name, gpuhash_backend_info *out, gpuhash_error *err);
 /* Load a module by its absolute path and register it. out (may be NULL) describes it. */
 GPUHASH_API gpuhash_status gpuhash_backend_open(const char *path, gpuhash_backend_info *out, gpuhash_error *err);
@@ -204,15 +206,15 @@ typedef struct gpuhash_config {
 } gpuhash_config;
 #define GPUHASH_CONFIG_INIT \
   {sizeof(gpuhash_config), "linear_probe", {GPUHASH_CPU, 0}, 8, 8, 0, 0.0, 0, 1, 0, NULL, NULL, 0, NULL}
-/* The same defaults for languages without C's macros. struct_size: the caller's sizeof(gpuhash_config). gpuhash_error and
- * gpuhash_batch need no such function: their defaults are zeros after struct_size. */
+/* The same defaults for languages without C's macros. struct_size: the caller's sizeof(gpuhash_config). gpuhash_error
+ * and gpuhash_batch need no such function: their defaults are zeros after struct_size. */
 GPUHASH_API void gpuhash_config_init(gpuhash_config *config, size_t struct_size);
 
 typedef struct gpuhash_table gpuhash_table;
 
 GPUHASH_API gpuhash_status gpuhash_table_create(const gpuhash_config *config, gpuhash_table **out, gpuhash_error *err);
-/* Waits for the table's work, then frees it. NULL is allowed. Works on a poisoned table. A table in a file is
- * written to the disk; if the disk refuses that, the next open says so. gpuhash_flush before this answers at once. */
+/* Waits for the table's work, then frees it. NULL is allowed. Works on a poisoned table. A table in a file is written
+ * to the disk; if the disk refuses that, the next open reports it. To learn it at once, call gpuhash_flush first. */
 GPUHASH_API void gpuhash_table_destroy(gpuhash_table *table);
 
 typedef struct gpuhash_table_info {
@@ -220,7 +222,7 @@ typedef struct gpuhash_table_info {
   const char *backend;
   gpuhash_device device;
   uint32_t key_bytes, value_bytes;
-  uint64_t traits;   /* what this table does of what its backend can */
+  uint64_t traits;   /* those of its backend that this table has */
   uint64_t size;     /* live keys; reading it waits for the table's running batches */
   uint64_t used;     /* slots that are not empty: live and dead ones. Up to 2 keys may live outside the slots */
   uint64_t slots;    /* slots in all; at least used */
@@ -249,7 +251,7 @@ enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
        GPUHASH_OP_FIND_OR_INSERT = 11
 };
 
-/* What an operation is. Of execute: what its elements may be. */
+/* Facts about an operation; for execute, about all operations that its elements may be. */
 enum {
   GPUHASH_FACT_ADDS = 1u << 0,           /* puts a pair there where the key is absent */
   GPUHASH_FACT_ERASES = 1u << 1,         /* takes pairs away */
@@ -277,17 +279,18 @@ typedef struct gpuhash_counts {
   uint64_t failed; /* elements whose status is 2 or above */
 } gpuhash_counts;
 
-/* One batch. accumulate of floats: an element whose key is present replaces the stored value s by what s and its operand
- * give, one element at a time in some order, as for integers; overflow, infinities and NaN mean what they mean in that
- * order. Operands to add whose keys are equal may be added to each other first, if none is within a factor of 2^18 of the
- * largest number, an infinity or NaN: the result is then rounded otherwise, and overflows only where s and the operands
- * add up to more than the largest number. GPUHASH_MIN and _MAX: a NaN operand changes nothing, a stored NaN stays.
+/* One batch. accumulate of floats: an element whose key is present replaces the stored value s by what s and its
+ * operand give, one element at a time in some order, as for integers; overflow, infinities and NaN mean what they mean
+ * in that order. Operands to add whose keys are equal may be added to each other first, if none is within a factor of
+ * 2^18 of the largest number, an infinity or NaN: the result is then rounded otherwise, and overflows only where s and
+ * the operands add up to more than the largest number. GPUHASH_MIN and _MAX: a NaN operand changes nothing, a stored
+ * NaN stays.
  *
- * Each element of an input array is read once: should it change during the call, the old or the new one counts as a whole.
- * Elements of a table that grows may be read again when they did not find room at first.
+ * Each element of an input array is read once: if it changes during the call, either the old or the new element counts,
+ * as a whole. In a table that grows, an element that did not find room at first may be read again.
  *
- * Arrays are of the table's device, aligned to their element, and may be NULL where noted. Duplicate keys
- * in a batch take some serial order. Outputs must not overlap inputs or each other. */
+ * Arrays are of the table's device, aligned to their element, and may be NULL where noted. Duplicate keys in a batch
+ * take some serial order. Outputs must not overlap inputs or each other. */
 typedef struct gpuhash_batch {
   size_t struct_size;
   uint32_t op;
@@ -307,20 +310,20 @@ typedef struct gpuhash_batch {
 #define GPUHASH_BATCH_INIT {sizeof(gpuhash_batch), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL}
 
 /* CUDA graphs. A batch on a stream that is being captured goes into the graph, if the table has grow 0 or the batch is a
- * find or count, and no counts are asked for; all else answers GPUHASH_INVALID_ARGUMENT there, and the capture goes on.
- *   - While such a graph lives the table's storage does not move: reserve, shrink and flush answer INVALID_ARGUMENT, and a
- *     table that would have to grow answers FULL. Destroy the graph and what was instantiated from it to change that.
+ * find or count, and no counts are asked for; every other call answers GPUHASH_INVALID_ARGUMENT, and the capture goes on.
+ *   - While such a graph lives the table's storage does not move: reserve, shrink and flush answer INVALID_ARGUMENT, and
+ *     a table that would have to grow answers FULL. To end that, destroy the graph and everything instantiated from it.
  *   - A launch runs beside other batches, and after every call before it that had the table to itself (export, clear, ...).
  *     The library does not see launches: order such a call after a launch yourself, by giving it the launch's stream or by
  *     waiting for that first; and wait for the last launch before the table is destroyed.
- *   - Elements of a launch that find no room say so in their status bytes, and the next call that waits says so. */
+ *   - Elements of a launch that find no room have that status, and the next call that waits reports them. */
 
 /* execute: an element whose op code is none of 0 to 5, or ACCUMULATE in a table without values or of a backend without
- * that trait, is left out and gets the status GPUHASH_ELEMENT_BAD_OP; all others are carried out. The call then says
- * GPUHASH_INVALID_ARGUMENT, unless it has something worse to say. */
+ * that trait, is left out and gets the status GPUHASH_ELEMENT_BAD_OP; all others are carried out. The call then answers
+ * GPUHASH_INVALID_ARGUMENT, unless a worse error has happened. */
 GPUHASH_API gpuhash_status gpuhash_run(gpuhash_table *table, const gpuhash_batch *batch, gpuhash_error *err);
 
-/* The same, spelled out. status, stream and err may be NULL. */
+/* A function for each operation of gpuhash_run. status, stream and err may be NULL. */
 GPUHASH_API gpuhash_status gpuhash_insert(gpuhash_table *table, size_t n, const void *keys, const void *values,
                                           uint8_t *status, void *stream, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_insert_or_assign(gpuhash_table *table, size_t n, const void *keys,
@@ -341,15 +344,15 @@ GPUHASH_API gpuhash_status gpuhash_erase(gpuhash_table *table, size_t n, const v
                                          void *stream, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_erase_all(gpuhash_table *table, size_t n, const void *keys, uint8_t *erased,
                                              void *stream, gpuhash_error *err);
-/* Erases each key and gives the value back that it had when it was erased, 0 where it was absent (trait ANSWERS). Of equal
- * keys one is erased, and the others are absent. In a table with several pairs per key: one of them. out_values may be NULL.
- * stadium, whose values lie beside what says that they are there, has the table to itself for it: its pop does not go
- * into a CUDA graph. */
+/* Erases each key and gives the value back that it had when it was erased, 0 where it was absent (trait ANSWERS). Of
+ * equal keys one is erased, and the others are absent. In a table with several pairs per key: one of them. out_values
+ * may be NULL. In stadium, where a value lies apart from the ticket that says whether it is live, a pop has the table
+ * to itself: it cannot be captured into a CUDA graph. */
 GPUHASH_API gpuhash_status gpuhash_pop(gpuhash_table *table, size_t n, const void *keys, void *out_values,
                                        uint8_t *popped, void *stream, gpuhash_error *err);
-/* Adds the pairs whose key is absent, and answers for each key the value that is in the table then: the element's own where
- * inserted says 1, else that of the pair that was there. Each element does both at one point (trait ANSWERS). out_values may
- * be NULL; of an element that was not carried out it has no defined value. */
+/* Adds the pairs whose key is absent, and answers for each key the value that is in the table then: the element's own
+ * value if inserted[i] is 1, else that of the pair that was there. Each element does both at one point (trait ANSWERS).
+ * out_values may be NULL; for an element that was not carried out its value is not defined. */
 GPUHASH_API gpuhash_status gpuhash_find_or_insert(gpuhash_table *table, size_t n, const void *keys, const void *values,
                                                   void *out_values, uint8_t *inserted, void *stream,
                                                   gpuhash_error *err);
@@ -367,7 +370,8 @@ GPUHASH_API gpuhash_status gpuhash_find_all(gpuhash_table *table, size_t n, cons
 GPUHASH_API gpuhash_status gpuhash_lower_bound(gpuhash_table *table, size_t n, const void *keys, void *out_keys,
                                                void *out_values, uint8_t *found, void *stream, gpuhash_error *err);
 /* The key that is next to each of keys (trait ORDERED, ordered plugins since 1.2; older ones are UNSUPPORTED), with its
- * value. found[i] is 0, and the other outputs are 0, where there is none. out_keys, out_values and found may be NULL. */
+ * value. found[i] is 0, and the other outputs are 0, where there is none. out_keys, out_values and found may be NULL.
+ */
 enum gpuhash_neighbor {
   GPUHASH_AT_LEAST = 0, /* the smallest key >= keys[i], as lower_bound */
   GPUHASH_ABOVE = 1,    /* the smallest key > keys[i]: its successor */
@@ -377,17 +381,18 @@ enum gpuhash_neighbor {
 GPUHASH_API gpuhash_status gpuhash_neighbors(gpuhash_table *table, uint32_t which, size_t n, const void *keys,
                                              void *out_keys, void *out_values, uint8_t *found, void *stream,
                                              gpuhash_error *err);
-/* Up to max_per_range pairs with low[i] <= key < high[i], ascending (trait ORDERED). counts receives n entries. What the
- * places of a range have behind so many pairs is not defined. */
+/* Up to max_per_range pairs with low[i] <= key < high[i], ascending (trait ORDERED). counts receives n entries. The
+ * contents of a range's places behind its pairs are not defined. */
 GPUHASH_API gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
                                          size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
                                          void *stream, gpuhash_error *err);
 
-/* Ranges of any length (trait ORDERED, ordered plugins since 1.2). low NULL: from the smallest key on; high NULL: up to and
- * with the largest key. With offsets NULL the pairs are counted: counts receives n entries. With offsets, n + 1 ascending
- * numbers, the pairs of range i go to out[offsets[i] .. offsets[i + 1]), as many as there is room for; none go beyond
- * max_pairs. counts may then be NULL, or receives how many pairs the range has by now: writers beside the call may have
- * made them fewer than there is room for, or more, of which the first are there. */
+/* Ranges of any length (trait ORDERED, ordered plugins since 1.2). low NULL: from the smallest key on; high NULL: up to
+ * and with the largest key. With offsets NULL the pairs are counted: counts receives n entries. With offsets, n + 1
+ * ascending numbers, the pairs of range i go to out[offsets[i] .. offsets[i + 1]), as many as there is room for; none
+ * go beyond max_pairs. counts may then be NULL, or receives the number of pairs that each range has by now. Other
+ * batches may write meanwhile: if a range has fewer pairs than room, the rest of its places is unused; if it has more,
+ * the first pairs are written. */
 GPUHASH_API gpuhash_status gpuhash_range_pairs(gpuhash_table *table, size_t n, const void *low, const void *high,
                                                const uint64_t *offsets, size_t max_pairs, void *out_keys,
                                                void *out_values, uint64_t *counts, void *stream, gpuhash_error *err);
@@ -395,9 +400,9 @@ GPUHASH_API gpuhash_status gpuhash_range_pairs(gpuhash_table *table, size_t n, c
 /* ---- exclusive operations: they wait for the table's running batches and hold back new ones --------------------- */
 
 /* All pairs of n ranges as they are at one moment (trait ORDERED, ordered plugins since 1.3). low and high as for
- * gpuhash_range_pairs. The pairs of range i go to out[offsets[i] .. offsets[i + 1]), ascending; offsets is written and has
- * n + 1 entries. With out_keys and out_values NULL only offsets is written, and nothing is waited for. If max_pairs is less
- * than offsets[n]: INVALID_ARGUMENT, and only offsets is written. n is less than 2^32 - 1. */
+ * gpuhash_range_pairs. The pairs of range i go to out[offsets[i] .. offsets[i + 1]), ascending; offsets is written and
+ * has n + 1 entries. With out_keys and out_values NULL only offsets is written, and nothing is waited for. If max_pairs
+ * is less than offsets[n]: INVALID_ARGUMENT, and only offsets is written. n is less than 2^32 - 1. */
 GPUHASH_API gpuhash_status gpuhash_range_all(gpuhash_table *table, size_t n, const void *low, const void *high,
                                              uint64_t *offsets, size_t max_pairs, void *out_keys, void *out_values,
                                              void *stream, gpuhash_error *err);
@@ -407,7 +412,8 @@ GPUHASH_API gpuhash_status gpuhash_range_all(gpuhash_table *table, size_t n, con
 GPUHASH_API gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,
                                           gpuhash_error *err);
 
-/* Where an export in parts is: zero but for struct_size and order before the first part, and then the library's. */
+/* The state of an export in parts. Before the first part the caller sets struct_size and order, and all else to zero;
+ * after it only the library changes the struct. */
 typedef struct gpuhash_export_cursor {
   size_t struct_size;
   gpuhash_table *table; /* whose pairs are exported */
@@ -427,27 +433,29 @@ enum {
   GPUHASH_EXPORT_CHANGED = 3 /* the table has changed meanwhile: begin anew */
 };
 
-/* In which order pairs come unless the backend is ORDERED. As they are stored they are read faster, as by a save; but a
- * table of the same hash and seed that they are inserted into, and that grows, has them all in one corner of it. */
+/* The order of the pairs, unless the backend is ORDERED. AS_STORED is read faster, and meant for a save. But if the
+ * pairs are inserted into a growing table of the same hash and seed, they all crowd in one corner of it: SPREAD avoids
+ * that. */
 enum { GPUHASH_EXPORT_SPREAD = 0, GPUHASH_EXPORT_AS_STORED = 1 };
 
-/* The next pairs of an export in parts, which needs no memory but its arrays (plugins since 1.6; older ones are UNSUPPORTED).
- * *n: in, room in pairs, 1 or more; out, pairs of this part, at least 1 unless it is the last one and often less than the
- * room. Call until cursor->state is GPUHASH_EXPORT_DONE: the parts together are what gpuhash_export gives at once, in order
- * if the backend is ORDERED. If anything was written to the table since the first part, or it was rebuilt, the call answers
- * INVALID_ARGUMENT and sets the state to GPUHASH_EXPORT_CHANGED; writes of CUDA graphs are not seen, as above. Where all
- * pairs of a bucket have to come at once (chaining backends) and there is less room: INVALID_ARGUMENT, *n is the need, and
- * the cursor stays where it is. Finds, and other exports, may come between. Waits. */
+/* The next pairs of an export in parts, which needs no memory but its arrays (plugins since 1.6; older ones are
+ * UNSUPPORTED). *n: in, room in pairs, 1 or more; out, pairs of this part, at least 1 unless it is the last one and
+ * often less than the room. Call until cursor->state is GPUHASH_EXPORT_DONE: the parts together are what gpuhash_export
+ * gives at once, in order if the backend is ORDERED. If anything was written to the table since the first part, or it
+ * was rebuilt, the call answers INVALID_ARGUMENT and sets the state to GPUHASH_EXPORT_CHANGED; writes of CUDA graphs
+ * are not seen, as above. Where all pairs of a bucket have to come at once (chaining backends) and there is less room:
+ * INVALID_ARGUMENT, *n is the need, and the cursor stays where it is. Finds, and other exports, may come between.
+ * Waits. */
 GPUHASH_API gpuhash_status gpuhash_export_part(gpuhash_table *table, gpuhash_export_cursor *cursor, size_t *n,
                                                void *keys, void *out_values, void *stream, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_size(gpuhash_table *table, uint64_t *size, gpuhash_error *err); /* waits */
 GPUHASH_API gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpuhash_error *err);
-/* Make room for keys keys in all; never shrinks. With grow 0, what erased keys have left behind is dropped if that is enough. */
+/* Makes room for `keys` keys in all; never shrinks. With grow 0, slots of erased keys are freed if that is enough. */
 GPUHASH_API gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err);
 /* Smallest storage that holds the live keys at the maximum load factor. */
 GPUHASH_API gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err);
-/* Drop dead slots: a rebuild in place (slab_hash: FLUSH, which returns slabs to the allocator). After OK, all pairs of a
- * table in a file are on the disk. */
+/* Drop dead slots: a rebuild in place (slab_hash: FLUSH, which returns slabs to the allocator). After OK, all pairs of
+ * a table in a file are on the disk. */
 GPUHASH_API gpuhash_status gpuhash_flush(gpuhash_table *table, void *stream, gpuhash_error *err);
 /* The same for buckets first .. first + count - 1 of a chaining backend; UNSUPPORTED elsewhere. */
 GPUHASH_API gpuhash_status gpuhash_flush_range(gpuhash_table *table, uint64_t first, uint64_t count, void *stream,
@@ -479,8 +487,8 @@ GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const 
 /* ---- copies of host memory, for staging ------------------------------------------------------------------------ */
 
 enum {
-  GPUHASH_COPY_LOOK = 1,  /* the bytes are looked at on the way */
-  GPUHASH_COPY_STREAM = 2 /* they are not read soon, and written past the caches, where the processor can */
+  GPUHASH_COPY_LOOK = 1,  /* the result of the call covers these bytes */
+  GPUHASH_COPY_STREAM = 2 /* the copy is not read soon: it is written past the caches, where the processor can */
 };
 
 typedef struct gpuhash_copy {
@@ -490,14 +498,14 @@ typedef struct gpuhash_copy {
   uint32_t flags;
 } gpuhash_copy;
 
-/* Copy n parts, which do not overlap, on at most `threads` of the threads that serve batches on the CPU (0: one for each
- * CPU that this process may use). Returns the bitwise or of all bytes that were looked at: of status bytes, 0 or 1 says
- * that no element failed. One thread copies 10 to 20 GB/s, less than a bus to a GPU moves. */
+/* Copy n parts, which do not overlap, on at most `threads` of the threads that serve batches on the CPU (0: one for
+ * each CPU that this process may use). Returns the bitwise or of all bytes copied with GPUHASH_COPY_LOOK: for status
+ * bytes, 0 or 1 means that no element failed. One thread copies 10 to 20 GB/s, less than a bus to a GPU moves. */
 GPUHASH_API uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads);
 
-/* The same, while the calling thread does something else first: it calls meanwhile(context), unless that is NULL, and then
- * helps with what is left. Returns when both are done. more: 1 if another such call follows at once, for which the other
- * threads then wait awake, for a fifth of a millisecond at most; else 0. */
+/* The same, while the calling thread does something else first: it calls meanwhile(context), unless that is NULL, and
+ * then helps to copy the rest. Returns when both are done. more: 1 if another such call follows at once, for which the
+ * other threads then wait awake, for a fifth of a millisecond at most; else 0. */
 GPUHASH_API uint8_t gpuhash_copy_parts_beside(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more,
                                               void (*meanwhile)(void *context), void *context);
 
@@ -536,12 +544,13 @@ typedef struct gpuhash_slab_stats {
 GPUHASH_API gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_config *config,
                                                          gpuhash_slab_allocator **out, gpuhash_error *err);
 GPUHASH_API void gpuhash_slab_allocator_destroy(gpuhash_slab_allocator *allocator);
-/* n units; units[i] is a 32-bit handle, GPUHASH_NO_UNIT where there was none (the call then says NO_MEMORY). */
+/* Allocates n units; units[i] is a 32-bit handle, or GPUHASH_NO_UNIT if there was none (the call then answers
+ * NO_MEMORY). */
 #define GPUHASH_NO_UNIT 0xffffffffu
 GPUHASH_API gpuhash_status gpuhash_slab_allocate(gpuhash_slab_allocator *allocator, size_t n, uint32_t *units,
                                                  void *stream, gpuhash_error *err);
-/* Refuses a handle that is foreign, unallocated or freed already: status[i] (may be NULL) is then GPUHASH_NO, the call
- * says INVALID_ARGUMENT and names the first such handle; all other handles are freed. */
+/* Frees units. A handle that is foreign, unallocated or freed already is refused: status[i] (may be NULL) is then
+ * GPUHASH_NO, the call answers INVALID_ARGUMENT and names the first such handle; all other handles are freed. */
 GPUHASH_API gpuhash_status gpuhash_slab_free(gpuhash_slab_allocator *allocator, size_t n, const uint32_t *units,
                                              uint8_t *status, void *stream, gpuhash_error *err);
 /* addresses[i]: where units[i] lies on the device; NULL for GPUHASH_NO_UNIT and foreign handles. */

@@ -5,10 +5,10 @@
 //     std::vector<float> found_values(keys.size());
 //     std::size_t n = table.find(keys, found_values);
 //
-// Spans are of the table's device: on CUDA they hold device pointers, and calls are put on `stream`. A call that fails
-// throws gpuhash::error, which has the library's code and sentence. Where GPUHASH_EXPECTED is defined before this header
-// is included, nothing is thrown by it: each call returns gpuhash::result<T>, which holds a value or an error, and tables
-// are made by `make`.
+// Spans name memory of the table's device: on CUDA device memory, and calls are ordered by `stream`. A call that fails
+// throws gpuhash::error, which holds the library's code and its sentence. Where GPUHASH_EXPECTED is defined before this
+// header is included, no call throws: each returns gpuhash::result<T>, which holds a value or an error, and `make` makes
+// tables.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +42,7 @@ enum class code : std::int32_t {
 enum class device_kind : std::int32_t { cpu = GPUHASH_CPU, cuda = GPUHASH_CUDA };
 enum class combine : std::uint32_t { add = GPUHASH_ADD, min = GPUHASH_MIN, max = GPUHASH_MAX };
 
-/// What a call did not do, and why.
+/// An error: what the call did not do, and why.
 class error : public std::runtime_error {
  public:
   error(gpuhash::code c, const std::string& sentence) : std::runtime_error(sentence), code_(c) {}
@@ -91,7 +91,7 @@ struct options {
   std::uint32_t threads = 0;  // CPU; 0: one for each CPU that this process may use
   const gpuhash_memory* memory = nullptr;
   std::vector<std::pair<std::string, std::string>> backend_options{};
-  void* stream = nullptr;  // CUDA: of every call
+  void* stream = nullptr;  // CUDA: the stream of every call
 };
 
 template <class T>
@@ -171,7 +171,7 @@ class basic_table {
     return basic_table(table, o);
   }
 
-  // ---- batches: a byte for each key in `mask`, unless that is empty; on the CPU, how many of them are 1 is returned
+  // ---- batches: `mask`, unless it is empty, gets a byte for each key. On the CPU a call returns how many bytes are 1.
 
   /// Add the pairs whose keys are absent. 1: newly inserted.
   result<std::size_t> insert(keys_of keys, values_of values, masks_of mask = {})
@@ -253,7 +253,7 @@ class basic_table {
     return made;
   }
 
-  /// For the rest of the C ABI. Owned by this object.
+  /// The handle, for the other functions of the C ABI. This object owns it.
   gpuhash_table* get() const noexcept { return table_; }
 
  private:
@@ -300,7 +300,7 @@ class basic_table {
 
   gpuhash_table* table_ = nullptr;
   void* stream_ = nullptr;
-  bool counts_ = false;  // a batch on CUDA would be waited for
+  bool counts_ = false;  // on the CPU; on CUDA counting would wait for the batch
 };
 
 template <element Key, element Value>

@@ -1,4 +1,4 @@
-/* A CUDA driver that is not there: what the library asks of one. Compiled as libcuda.so.1, and found by LD_LIBRARY_PATH.
+/* A fake CUDA driver with the functions that the library calls. Compiled as libcuda.so.1, and found by LD_LIBRARY_PATH.
  *
  * FAKE_DEVICES     how many devices there are; 2 if it is not set
  * FAKE_INIT        what cuInit answers, FAKE_COUNT what cuDeviceGetCount does

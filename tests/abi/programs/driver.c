@@ -1,4 +1,4 @@
-/* What the library makes of a CUDA driver, by one that is not there (plugins/driver.c). Arguments: what to look at, and
+/* Devices and pointers as the library sees them through a fake CUDA driver (plugins/driver.c). Arguments: a test, and
  * the path of a module that agrees to everything, on every device. */
 #define _POSIX_C_SOURCE 200809L
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-"""What every reader is tested against: a list of columns, and pyarrow, which reads the structs that readers make.
+"""The oracle of the tests of readers: a list of columns, and pyarrow, which reads the structs that readers make.
 
 `values(column)` are the elements as Python has them, `engine_keys(column)` the distinct ones in the types in which the
 engine gives keys: text and bytes as views, dictionaries as their values.

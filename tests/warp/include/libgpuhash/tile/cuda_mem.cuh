@@ -1,4 +1,4 @@
-// What takes the place of libgpuhash/tile/cuda_mem.cuh, by the include path, for warps that a CPU plays (emulator.hpp).
+// Takes the place of libgpuhash/tile/cuda_mem.cuh, by the include path, on emulated warps (emulator.hpp).
 #pragma once
 #include <cuda_runtime.h>
 
