@@ -199,6 +199,7 @@ def test_an_older_setuptools_is_named(tmp_path, kind):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("released")  # the checkout builds one wheel at a time
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):
     use, name, folder = released / "use" / "bin" / "python", f"made_{kind}", tmp_path / "new"
@@ -233,6 +234,7 @@ def test_an_example_is_what_the_command_writes(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("released")  # the checkout builds one wheel at a time
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_builds_and_works_from_the_wheel_alone(released, tmp_path, name):
     folder = tmp_path / "copy"
