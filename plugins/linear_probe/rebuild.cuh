@@ -91,9 +91,10 @@ __global__ void __launch_bounds__(move_threads)
   for (u32 i = me; i < groups; i += move_threads) part.given[i] = 0;
   __syncthreads();
 
-  // Old slots from the first home on; `homes` of them may be homes.
+  // Old slots from the first home on. No pair of the part has a home behind group `last`: so an EMPTY slot of that group or
+  // behind it lies behind all of them (I2), and so many slots lie before that group.
   const u64 begin = (first * old / all << from.group_bits) & ~u64(wide - 1), last = (first + groups) * old / all;
-  const u64 homes = ((last < old ? last + 1 : old) << from.group_bits) - begin;
+  const u64 before_last = (last << from.group_bits) - begin;
   u32 moved = 0;
   for (u64 done = 0; done < from.n_slots; done += stride) {
     lane_words<word, int(wide), false> some[at_once];
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(move_threads)
 #pragma unroll
       for (u32 x = 0; x < wide; ++x) {
         const word w = some[g].w[x];
-        ends |= F::key_of(w) == empty_key<key> && far(g) + x >= homes;
+        ends |= F::key_of(w) == empty_key<key> && far(g) + x >= before_last;
         if (!is_live<F>(w)) continue;
         const u64 group = u64(to.home(F::key_of(w))) - first;
         if (group >= groups) continue;  // another part's
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(move_threads)
         if (i < parts.room) parts.left[i] = w;
       }
     }
-    if (done + stride > homes && __syncthreads_or(ends)) break;
+    if (done + stride > before_last && __syncthreads_or(ends)) break;
   }
   __syncthreads();
   for (u32 i = me * wide; i < size; i += move_threads * wide) {

@@ -49,7 +49,8 @@ class chunk_pools {
   // A chunk that a split leaves behind is half full at least; one that is built is full but for one entry.
   double fill() const { return table_.config_.grow ? 0.62 * per_chunk_ : double(per_chunk_ / 2); }
   uint32_t dense() const { return per_chunk_ - 1; }
-  // Chunks for so many keys, whatever their order where the table may not grow; heads left out.
+  // Chunks for so many keys, whatever their order where the table may not grow; heads left out. A build of them, which fills
+  // chunks further, takes no more.
   double chunks_for(uint64_t keys) const {
     const double per = fill();
     double level = ceil(double(keys) / per), all = 0;
@@ -57,8 +58,7 @@ class chunk_pools {
       all += level;
       level = ceil(level / per);
     }
-    const double least = double(built_chunks(keys));
-    return (all > least ? all : least) + 8;
+    return all + 8;
   }
   // Chunks that a build of so many keys writes, every word of each; heads left out (dense_shape).
   uint64_t built_chunks(uint64_t keys) const {

@@ -30,7 +30,7 @@ def groups_of(capacity, **options):
 def hashes_of(n, wanted):
     """So many consecutive ones, with homes as `wanted` says: a function of the group, for each number of groups."""
     step = 1 << 12
-    for h in range(1 << 31, 1 << 32, step):
+    for h in range(0, 1 << 32, step):
         ends = {g: (h * g >> 32, (h + n) * g >> 32) for g in wanted}
         if all(a == b and wanted[g](a) for g, (a, b) in ends.items()):
             return np.arange(h, h + n, dtype=np.uint64)
@@ -78,6 +78,20 @@ def test_a_rebuild_puts_no_key_where_no_find_looks(threads):
         t.shrink()
         assert t.info["slots"] < groups * ROW
         t.check()
+        assert (t.find(keys)[0] == keys).all()
+
+
+def test_more_runs_over_a_piece_than_is_kept():
+    """Keys of the last home of the first of four pieces, more than 4096 of which run over its end."""
+    n, capacity, large, limit = 4096 + 500, 20_000, 300_000, 16_384
+    groups = groups_of(large, probe_limit=limit)
+    keys = keys_with_hashes(hashes_of(n, {groups: lambda group: group == -(-groups // 4) - 1}), 5)
+    assert groups * ROW >= 1 << 18  # a smaller table is one piece
+    with gh.Table("linear_probe", capacity=capacity, probe_limit=limit, **SHORT) as t:
+        assert t.insert(keys, keys).all()
+        t.reserve(large)
+        t.check()
+        assert len(t) == n
         assert (t.find(keys)[0] == keys).all()
 
 

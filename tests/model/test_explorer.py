@@ -172,6 +172,27 @@ def test_checker_agrees_with_a_brute_force(summary: Summary) -> None:
     )
 
 
+def test_searches_try_what_they_have_to() -> None:
+    """Bounded depth-first search and PCT, on choices of a few states."""
+    done = subprocess.run(
+        [explore.build("search_test", ["tests/model/search_test.cpp"])], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(("programs", "n"), [("pairs", (3, 10)), ("triples", (12, 84))])
+def test_every_pair_and_triple_is_explored(explorer: Explorer, programs: str, n: tuple[int, int]) -> None:
+    """Of one kind there are 2 operations, since a scene has two keys, and of two kinds 4. Some scenes erase nothing."""
+
+    def count(letters: str) -> int:
+        base = ("linear_probe", "--format", "pair32", "--memory", "sc", "--json", "--bound", "0")
+        return int(explorer(*base, "--programs", programs, "--letters", letters).lines[0]["count"])
+
+    of_one, of_two = n
+    assert count("i") % of_one == 0
+    assert (count("ie") - count("i")) * of_one == (of_two - of_one) * count("e") > 0
+
+
 def test_machine_ends_litmus_programs_as_known() -> None:
     done = subprocess.run(
         [explore.build("machine_test", ["tests/model/machine_test.cpp"])], capture_output=True, text=True

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import Op, _arrays, _core
+from pygpuhash import Op, _arrays, _core, _dedup
 
 
 def as_dict(table):
@@ -568,6 +568,13 @@ def test_the_mask_of_the_last_of_equal_keys(table, given):
     assert mask.tolist() == [False, False, True, True]
     assert (mask is out) == given
     assert table[[1, 2]].tolist() == [8, 7]
+
+
+def test_a_mask_is_written_in_every_place(table):
+    """Also where earlier ones of equal keys are left out, whatever was written before that was found to be needed."""
+    out = np.ones(4, bool)
+    assert _dedup.assign_last(table, [1, 1, 2, 1], [5, 6, 7, 8], out, None) is out
+    assert out.tolist() == [False, False, True, True]
 
 
 def test_a_table_is_made_once(table):

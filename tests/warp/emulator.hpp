@@ -76,6 +76,7 @@ class machine {
     state_ = seed * 0x9e3779b97f4a7c15u + 1;
     sticky_ = next() % 2 ? 0 : 15;  // every other launch lets a warp run ahead of the others
     next_block_ = blocks > last_blocks ? blocks - last_blocks : 0, blocks_ = blocks, unfinished_ = 0;
+    stores = 0;
     for (unsigned slot = 0; slot < live_blocks; ++slot) start_block(slot);
     uint64_t budget = remembers ? 20'000'000 : 400'000'000;
     while (unfinished_) {
@@ -168,6 +169,14 @@ class machine {
     if (found != before_.end() && ((found->second.number + seed) * 0x9e3779b9u) >> 7 & 3)
       memcpy(&x, found->second.bytes.data(), sizeof(T));
     return x;
+  }
+
+  // The thread that comes to this store of a run, counted from 1, stands still before it for so many steps. 0: none does.
+  uint64_t still_before = 0, still_for = 0;
+  uint64_t stores = 0;
+  void before_store() {
+    if (++stores != still_before) return;
+    for (const uint64_t until = steps + still_for; steps < until;) back();
   }
 
   // What a launch gives each block.

@@ -542,8 +542,7 @@ MUTANTS = [
     # and part by part
     Mutant("another-part's-moved", LINEAR_MOVE, "group >= groups", "group > groups"),
     Mutant("a-slot-too-many", LINEAR_MOVE, "slot >= group_slots", "slot > group_slots"),
-    Mutant("last-home-not-read", LINEAR_MOVE, "last < old ? last + 1 : old", "last"),
-    Mutant("read-to-any-empty-slot", LINEAR_MOVE, "far(g) + x >= homes", "true"),
+    Mutant("read-to-any-empty-slot", LINEAR_MOVE, "far(g) + x >= before_last", "true"),
     Mutant("not-read-around-the-end", LINEAR_MOVE, "at < from.n_slots ? at : at - from.n_slots", "at % 64"),
     Mutant("a-pair-that-left-is-lost", LINEAR_MOVE, "i < parts.room", "i + 1 < parts.room"),
     Mutant("pairs-that-left-unsaid", LINEAR_MOVE, "n > parts.room && me == 0", "false"),

@@ -892,6 +892,27 @@ void ranges_in_parts(const char* name, format_id format, u32 chunk, u64 seed) {
   long_ranges<F>(format, chunk, 0, 700, true, seed).cuts_behind_a_lost_name();
 }
 
+// A batch of pairs of which each key is its own value. Returns its keys, which a launch that is held needs still.
+template <class F>
+vector<u8> serve_own_values(skip_store<F>& t, u32 kind, const vector<u64>& keys, const vector<u8>* ops,
+                            vector<u8>& status, vector<u8>& out) {
+  constexpr u32 half = sizeof(typename F::key);
+  auto packed_keys = packed(keys, half);
+  status.assign(keys.size(), untouched);
+  out.assign(keys.size() * half + 8, 0);
+  request q{};
+  q.kind = kind;
+  q.n = keys.size();
+  q.keys = packed_keys.data();
+  q.values = packed_keys.data();
+  q.out_values = kind == find ? out.data() : nullptr;
+  q.status = status.data();
+  if (ops) q.ops = ops->data();
+  q.key_bytes = q.value_bytes = half;
+  SAME(t.run->run(&t.t, q, t.sum.data()), 0);
+  return packed_keys;
+}
+
 // Finds while others insert and erase, of keys that stay, of keys that are nowhere, and of keys that come and go. Rows above
 // level 0 may be as old as the launch.
 template <class F>
@@ -904,21 +925,8 @@ void beside_writers(const char* name, format_id format, u32 chunk, int rounds, u
   const auto key_at = [](u64 i) { return (i * 0x9e3779b1u) & 0x3fffffff; };
   skip_store<F> t(format, 4 * n, chunk);
   emulated::machine& machine = emulated::machine::the();
-  const auto serve = [&](u32 kind, vector<u64> keys, const vector<u8>* ops, vector<u8>& status, auto& out) {
-    const auto packed_keys = packed(keys, half);
-    status.assign(keys.size(), untouched);
-    out.assign(keys.size() * half + 8, 0);
-    request q{};
-    q.kind = kind;
-    q.n = keys.size();
-    q.keys = packed_keys.data();
-    q.values = packed_keys.data();  // a key is its own value
-    q.out_values = kind == find ? out.data() : nullptr;
-    q.status = status.data();
-    if (ops) q.ops = ops->data();
-    q.key_bytes = q.value_bytes = half;
-    SAME(t.run->run(&t.t, q, t.sum.data()), 0);
-    return packed_keys;
+  const auto serve = [&](u32 kind, const vector<u64>& keys, const vector<u8>* ops, vector<u8>& answers, auto& out) {
+    return serve_own_values<F>(t, kind, keys, ops, answers, out);
   };
   vector<u8> status;
   vector<unsigned char> ignored;
@@ -970,6 +978,56 @@ void beside_writers(const char* name, format_id format, u32 chunk, int rounds, u
     t.used();  // and the invariants
   }
 }
+
+// Finds beside one write that stands still before one of its stores, whichever that is: it has the lock of a chunk of which
+// entries are moved, or were moved to another chunk that no link leads to yet. Keys that it does not write are found
+// all the same.
+template <class F>
+void beside_a_write_that_stands_still(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{std::string(name) + " still", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "finds beside a write that stands still");
+  emulated::machine& machine = emulated::machine::the();
+  vector<u64> there;
+  for (u64 i = 1; i <= chunk; ++i) there.push_back(10 * i);
+  struct write {
+    u32 kind;
+    u64 key;
+  };
+  skip_store<F> t(format, 8 * there.size(), chunk);
+  vector<u8> said, found, out, ignored;
+  for (const u64 k : there)  // one after the other, which leaves full chunks behind
+    serve_own_values<F>(t, insert, {k}, nullptr, said, ignored);
+  const auto memory = t.memory;
+  const u32 top = t.top, taken = t.taken;
+  // The first makes two chunks of one. The second takes an entry out of one, whose other entries move.
+  for (const write one : {write{insert, 15}, write{erase, 20}}) {
+    bool ends = false;
+    for (u64 store = 1; !ends; ++store) {
+      t.memory = memory;
+      t.top = top;
+      t.taken = taken;
+      std::vector<emulated::machine::held_launch> held;
+      machine.held = &held;
+      const auto written = serve_own_values<F>(t, one.kind, {one.key}, nullptr, said, ignored);
+      const auto asked = serve_own_values<F>(t, find, there, nullptr, found, out);
+      machine.held = nullptr;
+      machine.still_before = store;
+      machine.still_for = 60'000;  // more than it takes to find them, where no lock is waited for
+      machine.run_together(held);
+      machine.still_before = 0;
+      ends = machine.stores < store;
+      SAME(said[0], yes);
+      for (size_t i = 0; i < there.size(); ++i) {
+        if (there[i] == one.key) continue;
+        if (found[i] != yes)
+          wrong("a write of kind %u before its store %llu: key %llu, which is there, was not found", one.kind,
+                (unsigned long long)store, (unsigned long long)there[i]);
+        SAME(unpacked(out, sizeof(typename F::key), i), there[i]);
+      }
+      t.used();  // and the invariants
+    }
+  }
+}
 }  // namespace
 }  // namespace warp_test
 
@@ -996,5 +1054,7 @@ int main(int argc, char** argv) {
     if (section()) ranges_in_parts<pair64>("pair64", format_pair64, 16, seed + 1);
     if (section()) beside_writers<pair32>("pair32", format_pair32, 8, 6, seed);
     if (section()) beside_writers<pair64>("pair64", format_pair64, 8, 2, seed);
+    if (section()) beside_a_write_that_stands_still<pair32>("pair32", format_pair32, 8, seed);
+    if (section()) beside_a_write_that_stands_still<pair64>("pair64", format_pair64, 16, seed);
   });
 }

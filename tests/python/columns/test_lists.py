@@ -157,6 +157,8 @@ def test_the_type_of_a_list():
     assert type_of([]) == type_of(()) == type_of([None]) == "null"
     assert type_of(range(3)) == "int64"
     assert type_of(range(2**63, 2**63 + 2)) == "uint64"
+    assert type_of([Decimal("1e-38")]) == "decimal128(38, 38)"
+    assert type_of([Decimal(10**38 - 1)]) == "decimal128(38, 0)"
     assert type_of([np.timedelta64(1, "D"), np.timedelta64(1, "s")]) == "duration[s]"
 
 

@@ -18,6 +18,7 @@ struct cuda_mem {
   template <order, class T>
   static void store(T* p, T v) {
     pause();
+    emulated::machine::the().before_store();
     emulated::machine::the().remember(p);
     *p = v;
   }
