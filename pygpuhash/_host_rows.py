@@ -19,11 +19,11 @@ from pygpuhash.columns._engine import CoreIndex, Keys, canonical
 from pygpuhash.columns.column import bitmap, fixed
 from pygpuhash.columns.numpy_arrays import FORMATS
 
-__all__ = ["as_numbers"]
+__all__ = ["SHORT", "as_numbers"]
 
 Array = np.ndarray[Any, Any]
 
-_SHORT = 1 << 12  # rows below which the arithmetic takes longer than an index of the rows
+SHORT = 1 << 12  # rows below which the arithmetic takes longer than an index of the rows
 _HOSTS = ("auto", "cpu")
 _FEW = 1 << 14  # as `_verb_inputs.FEW`
 _NUMBERS = {format: np.dtype(code) for code, format in FORMATS.items()} | {"b": np.dtype(np.bool_)}
@@ -39,7 +39,7 @@ def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[s
     that not both an index and a table of numbers take, and with nulls that are not to be keys like others.
     """
     rows = sum(column.length for column in columns)
-    if rows < _SHORT or not _number_verbs.OF_INDEX.issuperset(table) or table.get("device", "cpu") not in _HOSTS:
+    if rows < SHORT or not _number_verbs.OF_INDEX.issuperset(table) or table.get("device", "cpu") not in _HOSTS:
         return columns
     fields = _fields(columns, nulls)
     if not fields:

@@ -84,6 +84,8 @@ def by_numbers(column: Column, nulls: str, floats: str, table: dict[str, Any]) -
     """A column that is equal where this one is, for verbs of one column: codes of a categorical, integers of rows."""
     if column.coded is not None:
         return column if nulls != "group" else column.coded()
+    if column.length < _host_rows.SHORT:
+        return column
     return _host_rows.as_numbers([column], nulls, floats, table)[0]
 
 

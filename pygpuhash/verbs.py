@@ -264,8 +264,9 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
         among = of_one(among)
     if is_element(keys):
         return isin(of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
-    given = read_on_host(keys, "keys"), read_on_host(among, "among")
-    column, others = _host_rows.as_numbers(given, nulls, floats, table)
+    column, others = read_on_host(keys, "keys"), read_on_host(among, "among")
+    if column.length + others.length >= _host_rows.SHORT:
+        column, others = _host_rows.as_numbers((column, others), nulls, floats, table)
     mask = _number_verbs.isin(few_numbers(column), few_numbers(others), floats, table, _verb_inputs.FEW)
     arrays = None if mask is not None else both_for_table(column, others, floats, table)
     if mask is not None:
@@ -543,7 +544,8 @@ def join_indexer(
     for column in (one, other):
         if len(column.shape) != 1:
             raise ValueError(f"{column.what} has shape {column.shape}: pass a one-dimensional column")
-    one, other = _host_rows.as_numbers((one, other), nulls, floats, table)
+    if one.length + other.length >= _host_rows.SHORT:
+        one, other = _host_rows.as_numbers((one, other), nulls, floats, table)
     arrays = both_for_table(one, other, floats, table)
     if arrays is not None:
         hosts = _table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1])

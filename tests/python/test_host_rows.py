@@ -53,7 +53,7 @@ KINDS = [
 @pytest.fixture(params=[True, False], ids=["packed", "as they are"])
 def packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if not request.param:
-        monkeypatch.setattr(_host_rows, "_SHORT", 10**9)
+        monkeypatch.setattr(_host_rows, "SHORT", 10**9)
     return bool(request.param)
 
 
@@ -251,7 +251,7 @@ def test_every_type_of_arrow(nulls: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     for name, column in arrow_columns(pa).items():
         for keys in (column, (numbers, column), (column, column)):
             with monkeypatch.context() as alone:
-                alone.setattr(_host_rows, "_SHORT", 10**9)
+                alone.setattr(_host_rows, "SHORT", 10**9)
                 wanted, of_wanted = gh.factorize(keys, nulls=nulls)
             codes, found = gh.factorize(keys, nulls=nulls)
             assert np.array_equal(np.asarray(codes), np.asarray(wanted)), name
