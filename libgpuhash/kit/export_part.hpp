@@ -4,6 +4,7 @@
 // structure it is the next key. All parts belong to one moment: a stamp says that nothing has changed since the first one.
 // Every change takes it away (table::changes), which costs a batch one look at a word that is seldom written.
 #pragma once
+#include "libgpuhash/kit/spread.hpp"
 #include "libgpuhash/kit/whole_table.hpp"
 
 namespace gpuhash {
