@@ -26,7 +26,7 @@ from typing import Any
 
 from pygpuhash.errors import PluginError
 
-__all__ = ["Manifest", "path_beside", "read", "write"]
+__all__ = ["Manifest", "path_beside", "read", "untrue", "write"]
 
 _REQUIRED = ("name", "version", "abi", "devices", "traits")
 _LISTS = {"devices": str, "traits": str, "key_widths": int, "value_widths": int}
@@ -95,6 +95,16 @@ def read(module: str | Path) -> Manifest | None:
         _option(path, entry) for entry in _of_type(path, "options", found.get("options", []), list)
     )
     return Manifest(**fields)
+
+
+def untrue(module: str | Path, true: Manifest) -> str | None:
+    """The sentence that says where the manifest beside a module, if there is one, differs from what the module says."""
+    try:
+        said = read(module)
+    except PluginError as error:
+        return str(error)
+    wrong = said.differences(true) if said is not None else []
+    return f"the manifest says {'; '.join(wrong)}: pygpuhash manifest {module} prints a true one" if wrong else None
 
 
 def _of_type(path: Path, what: str, value: Any, kind: type) -> Any:

@@ -109,6 +109,9 @@ def _check_folder(target: Path) -> None:
             raise InvalidArgument(f"'{target}' is not empty: name a new folder")
     elif target.exists() or target.is_symlink():
         raise InvalidArgument(f"'{target}' is no folder: name a new one")
+    above = next(place for place in target.parents if place.exists() or place.is_symlink())
+    if not above.is_dir():
+        raise InvalidArgument(f"'{target}' cannot be written: '{above}' is no folder; name another place")
 
 
 def _texts(kind: str, name: str) -> dict[Path, str]:

@@ -68,8 +68,9 @@ class BackendInfo:
     """One row of `backends()`.
 
     `name` is what `Table` takes: where a plain name stands for another backend, `distribution:name` or a path; `note`
-    then says so. `state` is "usable", "not loaded" (the row is what the manifest beside the module says), "broken" or
-    "ambiguous" (more than one distribution uses the name); `error` says why a backend is not usable. Widths are in
+    then says so, and where the manifest of a module that was loaded is not true. `state` is "usable", "not loaded" (the
+    row is what the manifest beside the module says), "broken" or "ambiguous" (more than one distribution uses the
+    name); `error` says why a backend is not usable. Widths are in
     bytes.
     """
 
@@ -406,7 +407,10 @@ def _module_row(
     said = None if load or (info is not None and info["loaded"]) else manifest.read(path)
     if said is not None:
         return of_manifest(said, name, distribution, path, "not loaded" if state == "usable" else state, note)
-    return _from_info(_core.backend_load(path), name, distribution, state, note)
+    info = _core.backend_load(path)
+    if not info["error"] and (wrong := manifest.untrue(path, _manifest_of(info))):
+        note = f"{note}; {wrong}" if note else wrong
+    return _from_info(info, name, distribution, state, note)
 
 
 def of_manifest(
@@ -444,7 +448,11 @@ def module_of(backend: str | os.PathLike[str]) -> manifest.Manifest:
         raise PluginError(
             f"backend {backend!r} is the class {target.__module__}.{target.__qualname__}: it has no manifest"
         )
-    info = _core.backend_load(target)
+    return _manifest_of(_core.backend_load(target))
+
+
+def _manifest_of(info: dict[str, Any]) -> manifest.Manifest:
+    """The manifest that is true of a module."""
     name = info["name"]
     if Path(name).is_absolute():  # which stands for another module; a module's file has the name of its backend
         name = Path(name).stem.removeprefix("gpuhash_")

@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     serve_batch(const __grid_constant__ typename Op::table t, const __grid_constant__ request q, totals* sum) {
   using F = typename Op::F;
   using tile_type = typename Op::tile_type;
-  constexpr int W = tile_type::lanes;
+  [[maybe_unused]] constexpr int W = tile_type::lanes;
   tile_type tile;
   constexpr bool no_operand = !in_kinds(Op::fixed_kind, operand_kinds);
   if (q.unless && *q.unless) return;

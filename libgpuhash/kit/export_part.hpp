@@ -5,6 +5,7 @@
 // since the first part. Every change clears the stamp (table::changes), which costs a batch one look at a word that is
 // seldom written.
 #pragma once
+#include "libgpuhash/kit/spread.hpp"
 #include "libgpuhash/kit/whole_table.hpp"
 
 namespace gpuhash {

@@ -11,8 +11,9 @@
 //   const char* broken(const layout&, uint64_t* cell)         host memory; NULL, or which invariant fails at which cell
 //   void distances(const layout&, size_t n, uint64_t* counts)       host memory; how many keys are how far from home
 //   void figures(const layout&, std::vector<gpuhash_stat>&)         host memory
-// options has parts (request), which may be 0.
+// options has parts (request), which may be 0. flat_contract.hpp asks for each of these.
 #pragma once
+#include "libgpuhash/kit/flat_contract.hpp"
 #include "libgpuhash/kit/flat_inspector.hpp"
 #include "libgpuhash/kit/table.hpp"
 
@@ -21,6 +22,7 @@ namespace gpuhash {
 template <template <class> class Structure, class F>
 class flat_table final : public table {
   using S = Structure<F>;
+  static_assert(flat_members::all<S>());
   using word = typename F::word;
 
  public:

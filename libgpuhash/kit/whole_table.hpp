@@ -1,8 +1,7 @@
 // Exclusive operations on a whole table: info, export, clear, reserve, shrink, flush, find_all, ordered queries.
 #pragma once
-#include <numeric>
-
 #include "libgpuhash/kit/exclusive.hpp"
+#include "libgpuhash/kit/spread.hpp"
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
@@ -75,19 +74,6 @@ inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
   out->rebuilds = rebuilds_;
   out->max_load_factor = config_.max_load_factor;
   return GPUHASH_OK;
-}
-
-// Neighbours in the table's order of cells leave it far apart (engine.hpp says why).
-inline cell_order spread(uint64_t cells, uint32_t line_cells) {
-  cell_order o;
-  o.line_cells = line_cells;
-  o.lines = cells / line_cells;
-  if (o.lines < 3 || cells % line_cells) return {};
-  // A product of line and stride fits 64 bits.
-  const uint64_t span = o.lines >> 32 ? uint64_t(1) << 24 : o.lines;
-  o.stride = uint64_t(double(span) * 0.6180339887498949) | 1;
-  while (std::gcd(o.stride, o.lines) != 1) ++o.stride;
-  return o;
 }
 
 // The word of a side slot; NULL: its key is absent.

@@ -2,6 +2,7 @@
 brings the same files."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ HEADERS = sorted(
 FIRST = {"kit/flat_table.hpp", "kit/plugin.hpp", "kit/slab_allocator.hpp", "kit/cuda_device.cuh", "drive/host.hpp"}
 FIRST = {f"libgpuhash/{name}" for name in FIRST}
 assert set(HEADERS) >= FIRST
+PUBLIC = ["columns.h", "gpuhash.h", "plugin.h", "saved.h"]
 SOURCES = {"libgpuhash/sched/explore.cpp", "libgpuhash/sched/unexplored.cpp"}
 
 
@@ -34,12 +36,19 @@ def compiles_alone(header: Path, suffix: str, command: list[str], tmp_path: Path
 
 
 @pytest.mark.parametrize(("language", "suffix"), [(["cc", "-std=c11"], ".c"), (["c++", "-std=c++17"], ".cpp")])
-@pytest.mark.parametrize("name", ["gpuhash.h", "plugin.h"])
+@pytest.mark.parametrize("name", PUBLIC)
 def test_public_headers_are_c_and_cpp(prefix, tmp_path, name, language, suffix):
     require(language[0])
     include = prefix.path / "include"
     strict = [*language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", f"-I{include}"]
     compiles_alone(include / "gpuhash" / name, suffix, strict, tmp_path)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_enum_has_a_name(name):
+    """Which a language that reads the header makes a type of."""
+    text = (ROOT / "libgpuhash" / "include" / "gpuhash" / name).read_text()
+    assert re.findall(r"\benum\s*\{.*", text) == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """A structure whose layout or operation lacks a member gets one line from the compiler, which says what is missing
-(libgpuhash/drive/contract.hpp)."""
+(libgpuhash/drive/contract.hpp, libgpuhash/kit/flat_contract.hpp)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ OPERATION = {
     "step": "struct step;",
     "res": "struct res;",
     "slow": "static constexpr bool has_slow = true; struct slow;",
+}
+# What hides a member of a structure for flat_table.hpp, and what the compiler then says is missing.
+STRUCTURE = {
+    "layout": ("private: using layout = void;", "using layout`"),
+    "parts": ("struct options { const char* parts; };", "uint32_t parts"),
+    "line_cells": ("struct line_cells;", "uint32_t line_cells"),
+    **{name: (f"struct {name};", f"{name}(") for name in ("slots_for", "bind", "finds_room", "memory", "broken")},
+    **{name: (f"struct {name};", f"{name}(") for name in ("distances", "figures")},
 }
 
 
@@ -79,3 +87,16 @@ def test_it_is_short(tmp_path: Path) -> None:
     (error,) = found
     assert "missing `static constexpr u32 kinds`: a bit for each operation it has" in error
     assert len(said.splitlines()) <= 20, said
+
+
+@pytest.mark.slow
+def test_one_line_for_each_member_of_a_structure(tmp_path: Path) -> None:
+    head = '#include "plugins/linear_probe/structure.hpp"\nusing namespace gpuhash;\n'
+    text = head
+    for member, (hidden, _) in STRUCTURE.items():
+        text += f"template <class F> struct without_{member} : linear_structure<F> {{ {hidden} }};\n"
+        text += f"int size_without_{member}() {{ return sizeof(flat_table<without_{member}, pair32>); }}\n"
+    found, said = errors(tmp_path, text)
+    for member, (_, words) in STRUCTURE.items():
+        assert any(words in line.partition("missing `")[2] for line in found), (member, said)
+    assert errors(tmp_path, head + "int size() { return sizeof(flat_table<linear_structure, pair32>); }\n")[0] == []

@@ -138,6 +138,26 @@ def test_a_module_with_a_manifest_is_listed_without_being_loaded(compiled, tool)
     assert (row["state"], row["version"]) == ("broken", "7.1")
 
 
+def test_what_a_manifest_says_that_is_not_true(compiled, tool):
+    """The command line loads modules, and says so of each manifest beside them; a true one needs no note."""
+    modules = [compiled(name) for name in ("true", "lying", "garbled")]
+    for module, text in zip(modules, ("", "9.9", "not TOML"), strict=True):
+        said = manifest.write(registry.module_of(module)).replace('version = "', f'version = "{text}')
+        manifest.path_beside(module).write_text(text if module is modules[2] else said)
+    done = tool(["backends", "--json"], *modules)
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    notes = [rows[name]["note"] for name in ("true", "lying", "garbled")]
+    assert [rows[name]["state"] for name in ("true", "lying", "garbled")] == ["usable"] * 3
+    assert notes[0] is None
+    version = rows["lying"]["version"]
+    assert notes[1].startswith(
+        f"the manifest says version '9.9{version}', and the module '{version}': pygpuhash manifest "
+    )
+    assert notes[1].endswith("gpuhash_lying.so prints a true one")
+    assert "gpuhash_garbled.toml' is no TOML" in notes[2]
+
+
 CHECK = """
 import json, sys
 from pygpuhash._conformance import CHECKS

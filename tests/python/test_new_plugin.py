@@ -84,7 +84,8 @@ def test_folders_that_are_refused(tmp_path, capsys):
         (full, f"'{full}' is not empty: name a new folder"),
         (file, f"'{file}' is no folder: name a new one"),
         (link, f"'{link}' is no folder"),
-        (file / "below", f"'{file / 'below'}' cannot be written: "),
+        (file / "below", f"'{file / 'below'}' cannot be written: '{file}' is no folder; name another place"),
+        (link / "a/b", f"'{link / 'a/b'}' cannot be written: '{link}' is no folder; name another place"),
     ):
         assert cli.main(["new-plugin", str(folder), "--kind", "c", "--name", "mine"]) == 2
         assert words in capsys.readouterr().err

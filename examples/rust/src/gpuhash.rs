@@ -1,5 +1,6 @@
 //! A table of u64 -> u64 over the C ABI of libgpuhash, which is in gpuhash.h.
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_void, CStr, CString};
+use std::os::raw::c_char; // which std::ffi has from Rust 1.64 on only
 use std::{fmt, mem, ptr};
 
 #[repr(C)]

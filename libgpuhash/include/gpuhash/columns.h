@@ -70,12 +70,13 @@ struct ArrowArray {
  * run side by side. */
 typedef struct gpuhash_index gpuhash_index;
 
-enum {                          /* rows that are null, or in a struct of columns have a field that is null */
-       GPUHASH_NULLS_GROUP = 0, /* equal to each other; a struct of columns has as many keys as it has combinations */
-       GPUHASH_NULLS_DROP = 1,  /* their id is -1, and they are no key */
-       GPUHASH_NULLS_REFUSE = 2 /* the call is INVALID_ARGUMENT and names the first one; nothing was added */
+/* Rows that are null, or in a struct of columns have a field that is null. */
+enum gpuhash_null_rows {
+  GPUHASH_NULLS_GROUP = 0, /* equal to each other; a struct of columns has as many keys as it has combinations */
+  GPUHASH_NULLS_DROP = 1,  /* their id is -1, and they are no key */
+  GPUHASH_NULLS_REFUSE = 2 /* the call is INVALID_ARGUMENT and names the first one; nothing was added */
 };
-enum { GPUHASH_FLOATS_NUMBERS = 0, GPUHASH_FLOATS_BITS = 1 };
+enum gpuhash_floats { GPUHASH_FLOATS_NUMBERS = 0, GPUHASH_FLOATS_BITS = 1 };
 
 typedef struct gpuhash_index_config {
   size_t struct_size;
@@ -226,7 +227,7 @@ GPUHASH_API gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const
  * every call. A sum or mean with a NaN is NaN; out_low and out_high leave NaNs out, unless a group has nothing else.
  * Scratch is then about twice the keys and the values, and in the order of first appearance has room for all results
  * once more. */
-enum { GPUHASH_ORDER_ANY = 0, GPUHASH_ORDER_FIRST = 1 };
+enum gpuhash_order { GPUHASH_ORDER_ANY = 0, GPUHASH_ORDER_FIRST = 1 };
 
 typedef struct gpuhash_group_request {
   size_t struct_size;

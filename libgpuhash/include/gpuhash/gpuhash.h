@@ -47,7 +47,7 @@ extern "C" {
 /* ---- status ---------------------------------------------------------------------------------------------------- */
 
 typedef int32_t gpuhash_status;
-enum {
+enum gpuhash_status_code {
   GPUHASH_OK = 0,
   GPUHASH_INVALID_ARGUMENT = 1, /* refused before anything was touched; execute says where it differs */
   GPUHASH_UNSUPPORTED = 2,      /* the backend does not have this operation, width or device */
@@ -66,7 +66,7 @@ enum {
  * The call reports such an element by its own status. A call that did not wait for its batch (CUDA, no counts) cannot:
  * then the next call that waits for the whole table reports it, once, instead of doing its own work. In a growing table
  * an element finds no room only if memory fails, or if keys were chosen to collide. */
-enum {
+enum gpuhash_element_status {
   GPUHASH_NO = 0,  /* insert, find_or_insert: present already; assign, accumulate: updated; find, erase, pop: absent */
   GPUHASH_YES = 1, /* insert, find_or_insert, assign, accumulate: inserted; find: found; erase, pop: erased */
   GPUHASH_ELEMENT_FULL = 2,      /* no room within the probe limit */
@@ -93,7 +93,7 @@ GPUHASH_API const char *gpuhash_build_info(void); /* compiler, instruction sets,
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
-enum { GPUHASH_CPU = 1, GPUHASH_CUDA = 2 }; /* DLPack's numbering */
+enum gpuhash_device_kind { GPUHASH_CPU = 1, GPUHASH_CUDA = 2 }; /* DLPack's numbering */
 
 typedef struct gpuhash_device {
   int32_t kind;
@@ -128,7 +128,7 @@ typedef struct gpuhash_memory {
 /* ---- backends -------------------------------------------------------------------------------------------------- */
 
 /* Traits: the operations that a backend has. A caller (and the conformance suite) asks before relying on one. */
-enum {
+enum gpuhash_trait {
   GPUHASH_TRAIT_INSERT = 1u << 0, /* insert, insert_or_assign, find, contains, erase, execute */
   GPUHASH_TRAIT_ACCUMULATE = 1u << 1,
   GPUHASH_TRAIT_MULTI = 1u << 2,   /* insert_multi, count > 1, find_all, erase_all */
@@ -170,7 +170,7 @@ typedef struct gpuhash_backend_info {
  *   3. the module of that name that was opened by its path first
  * A name keeps its meaning once it was used. A module whose name stands for another module is used by its path, and its
  * gpuhash_backend_info has that path as its name. Modules are never looked for in the working directory. */
-enum { GPUHASH_BUILT_IN = 0, GPUHASH_ON_PATH = 1, GPUHASH_OPENED = 2 };
+enum gpuhash_origin { GPUHASH_BUILT_IN = 0, GPUHASH_ON_PATH = 1, GPUHASH_OPENED = 2 };
 GPUHASH_API size_t gpuhash_backend_count(void);
 GPUHASH_API gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err);
 /* Load a backend by name or absolute path; on success out (may be NULL) describes it. An unknown name suggests the
@@ -236,23 +236,24 @@ GPUHASH_API gpuhash_status gpuhash_table_get_info(gpuhash_table *table, gpuhash_
 
 /* ---- operations on arrays of n elements ------------------------------------------------------------------------ */
 
-enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
-       GPUHASH_OP_NOP = 0,
-       GPUHASH_OP_INSERT = 1,
-       GPUHASH_OP_ASSIGN = 2, /* insert_or_assign */
-       GPUHASH_OP_ACCUMULATE = 3,
-       GPUHASH_OP_FIND = 4,
-       GPUHASH_OP_ERASE = 5,
-       GPUHASH_OP_INSERT_MULTI = 6,
-       GPUHASH_OP_COUNT = 7,     /* out_values receives uint64 counts */
-       GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
-       GPUHASH_OP_EXECUTE = 9,   /* one op code per element, run concurrently */
-       GPUHASH_OP_POP = 10,      /* erases, and answers the value */
-       GPUHASH_OP_FIND_OR_INSERT = 11
+/* Op codes: of gpuhash_batch.op, and of the elements of execute. */
+enum gpuhash_op {
+  GPUHASH_OP_NOP = 0,
+  GPUHASH_OP_INSERT = 1,
+  GPUHASH_OP_ASSIGN = 2, /* insert_or_assign */
+  GPUHASH_OP_ACCUMULATE = 3,
+  GPUHASH_OP_FIND = 4,
+  GPUHASH_OP_ERASE = 5,
+  GPUHASH_OP_INSERT_MULTI = 6,
+  GPUHASH_OP_COUNT = 7,     /* out_values receives uint64 counts */
+  GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
+  GPUHASH_OP_EXECUTE = 9,   /* one op code per element, run concurrently */
+  GPUHASH_OP_POP = 10,      /* erases, and answers the value */
+  GPUHASH_OP_FIND_OR_INSERT = 11
 };
 
 /* Facts about an operation; for execute, about all operations that its elements may be. */
-enum {
+enum gpuhash_fact {
   GPUHASH_FACT_ADDS = 1u << 0,           /* puts a pair there where the key is absent */
   GPUHASH_FACT_ERASES = 1u << 1,         /* takes pairs away */
   GPUHASH_FACT_CHANGES = 1u << 2,        /* changes the value of a pair that is there */
@@ -270,9 +271,10 @@ typedef struct gpuhash_op_info {
 /* INVALID_ARGUMENT: op is none of the op codes of a batch, which follow each other from 1 on. */
 GPUHASH_API gpuhash_status gpuhash_op_get_info(uint32_t op, gpuhash_op_info *out, gpuhash_error *err);
 
-enum { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
-enum { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
-enum { GPUHASH_DEDUP_LAST = 1u << 0 }; /* of equal keys the last in the array wins; UNSUPPORTED by the built-ins */
+enum gpuhash_combine { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
+enum gpuhash_value_kind { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
+/* Of equal keys the last in the array wins; UNSUPPORTED by the built-ins. */
+enum gpuhash_dedup { GPUHASH_DEDUP_LAST = 1u << 0 };
 
 typedef struct gpuhash_counts {
   uint64_t yes;    /* elements whose status is GPUHASH_YES */
@@ -426,7 +428,7 @@ typedef struct gpuhash_export_cursor {
 } gpuhash_export_cursor;
 #define GPUHASH_EXPORT_CURSOR_INIT {sizeof(gpuhash_export_cursor), NULL, 0, 0, 0, 0, 0, 0}
 
-enum {
+enum gpuhash_export_state {
   GPUHASH_EXPORT_BEGINS = 0,
   GPUHASH_EXPORT_GOES_ON = 1,
   GPUHASH_EXPORT_DONE = 2,   /* all parts were made; further calls give no pairs */
@@ -436,7 +438,7 @@ enum {
 /* The order of the pairs, unless the backend is ORDERED. AS_STORED is read faster, and meant for a save. But if the
  * pairs are inserted into a growing table of the same hash and seed, they all crowd in one corner of it: SPREAD avoids
  * that. */
-enum { GPUHASH_EXPORT_SPREAD = 0, GPUHASH_EXPORT_AS_STORED = 1 };
+enum gpuhash_export_order { GPUHASH_EXPORT_SPREAD = 0, GPUHASH_EXPORT_AS_STORED = 1 };
 
 /* The next pairs of an export in parts, which needs no memory but its arrays (plugins since 1.6; older ones are
  * UNSUPPORTED). *n: in, room in pairs, 1 or more; out, pairs of this part, at least 1 unless it is the last one and
@@ -486,7 +488,7 @@ GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const 
 
 /* ---- copies of host memory, for staging ------------------------------------------------------------------------ */
 
-enum {
+enum gpuhash_copy_hint {
   GPUHASH_COPY_LOOK = 1,  /* the result of the call covers these bytes */
   GPUHASH_COPY_STREAM = 2 /* the copy is not read soon: it is written past the caches, where the processor can */
 };

@@ -112,6 +112,7 @@ class Build(build_py):
         if nvcc:
             archs = cuda_architectures()
             device = ["-O3", "-DNDEBUG", "--expt-relaxed-constexpr", "-Xcompiler=-fPIC,-fvisibility=hidden", *archs]
+            device.append("--objdir-as-tempdir")  # else a temporary file's name makes the bytes differ each time
             jobs.append([nvcc, *flags, *device, *cuda, "-c", source / "plugin_cuda.cu", "-o", objects / "cuda.o"])
             link = [nvcc, "-shared", "-cudart=static", *archs]
             linker = [f"-Xlinker={option}" for option in linker]
