@@ -142,7 +142,7 @@ def test_what_a_manifest_says_that_is_not_true(compiled, tool):
     """The command line loads modules, and says so of each manifest beside them; a true one needs no note."""
     modules = [compiled(name) for name in ("true", "lying", "garbled")]
     for module, text in zip(modules, ("", "9.9", "not TOML"), strict=True):
-        said = manifest.write(registry.module_of(module)).replace('version = "', f'version = "{text}')
+        said = printed(module).replace('version = "', f'version = "{text}')
         manifest.path_beside(module).write_text(text if module is modules[2] else said)
     done = tool(["backends", "--json"], *modules)
     assert done.returncode == 0, done.stderr
