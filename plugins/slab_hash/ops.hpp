@@ -185,8 +185,7 @@ struct slab_op {
     return again;
   }
 
-  // `at` is the last line of a slab whose slots are taken, to which step() has added nothing: go on at the chain's tail, or in
-  // the next slab, or append one.
+  // `at` is the last line of a slab whose slots are taken: go on at the chain's tail, or in the next slab, or append one.
   GH_FN verdict slow(Tile& tile, const table& t, joiner, bool go) {
     using Mem = typename Tile::mem;
     if constexpr (Kind == insert_multi) {
@@ -206,6 +205,7 @@ struct slab_op {
   GH_FN verdict enter(const table& t, u32 next, bool go) {
     const bool out = next == no_unit;
     res.status = go && out ? no_memory : res.status;
+    res.live = go ? 0 : res.live, res.used = go ? 0 : res.used;
     at = go && !out ? t.slab(next) : at;
     line_no = go ? 0 : line_no;
     return out ? verdict::done : verdict::next;
