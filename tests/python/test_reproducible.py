@@ -163,6 +163,16 @@ def test_as_many_rows_as_there_may_be() -> None:
     assert np.array_equal(often, once * 2.0**25)
 
 
+def test_several_aggregates_of_one_call() -> None:
+    """They are those of a call each, in any order of rows."""
+    keys, values = draw(5000)
+    wanted = [bits(gh.group_reduce(keys, values, op, reproducible=True)) for op in ("mean", "sum")]
+    for seed in range(3):
+        rows = np.random.default_rng(seed).permutation(len(keys))
+        distinct, results = gh.group_reduce(keys[rows], values[rows], ("mean", "sum"), reproducible=True)
+        assert [bits((distinct, result)) for result in results] == wanted
+
+
 def test_other_libraries() -> None:
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     keys, values = draw(3_000)
