@@ -70,9 +70,8 @@ def on_device(
     integer, double = (_device_groups.own_dtype(column.array, dtype) for dtype in (_INTEGER, _DOUBLE))
     with _cuda.current(ordinal):
         codes = codes.reshape((-1,))
-        of_codes = _table_verbs.on_device(
-            _converted(codes, _device_groups.own_dtype(codes, np.dtype(np.int32))), "codes"
-        )
+        narrow = np.dtype(np.int32) if column.size <= 2**31 else _INTEGER
+        of_codes = _table_verbs.on_device(_converted(codes, _device_groups.own_dtype(codes, narrow)), "codes")
         if np.ndim(values):
             amounts = _converted(values.reshape((-1,)), double)
         else:

@@ -169,13 +169,17 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
     """(left rows, right rows) of two columns of CuPy or of PyTorch on one GPU."""
     assert one.ordinal is not None
     library, most = sys.modules[_tensors.library_of(one.array) or ""], _device_groups.MOST
-    if one.size + other.size > most >= 2 * other.size:
+    taken = _device_groups.serves(library.__name__, one.dtype, most, one.ordinal, given)
+    if taken and one.size + other.size > most >= 2 * other.size:
         parts = []
         for rows in _device_pieces.pieces(one.size, most - other.size):
             array = one.array[rows]
-            left, right = join_on_device(replace(one, array=array, shape=(len(array),), ready=None), other, how, given)
-            parts.append((left + rows.start, right))
-        return _device_groups.joined([left for left, _ in parts]), _device_groups.joined([right for _, right in parts])
+            parts.append(join_on_device(replace(one, array=array, shape=(len(array),), ready=None), other, how, given))
+        _settle(one, given)
+        with _cuda.current(one.ordinal):
+            starts = [rows.start for rows in _device_pieces.pieces(one.size, most - other.size)]
+            left = [rows + start for (rows, _), start in zip(parts, starts, strict=True)]
+            return _device_groups.joined(left), _device_groups.joined([rows for _, rows in parts])
     if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
         where = _device_groups.Place(one.ordinal, one.array, one.ready, given)
         try:

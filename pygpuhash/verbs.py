@@ -353,7 +353,8 @@ def group_reduce(
         raise InvalidArgument(f"dtype={dtype!r} is for op='sum': leave it out with op={op!r}, and convert the results")
     check(table, nulls, floats, order)
     exact = reproducible and op in ("sum", "mean")
-    if lies_on_device(keys):
+    of_numpy = type(keys) is np.ndarray
+    if not of_numpy and lies_on_device(keys):
         there = on_device(keys, "keys", floats, table)
         amounts, given = values_of(values, there.shape, True)
         if op == "count":
@@ -364,10 +365,9 @@ def group_reduce(
         if exact and given.kind == stored.kind == "f":
             return _reproducible.on_device(there, amounts, op, stored, order, table)
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
-    found = exact and _reproducible_on_host(keys, values, op, dtype, order, nulls, floats, table)
-    if found:
-        return found
-    of_numpy = type(keys) is np.ndarray
+    if exact:
+        distinct, (results,) = _reduce_by_all_on_host(keys, values, (op,), dtype, True, order, nulls, floats, table)
+        return distinct, results
     column = (
         None
         if of_numpy and keys.size < _verb_inputs.FEW
@@ -385,7 +385,6 @@ def group_reduce(
         if pair is not None:
             return pair
         column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
-    distinct: Any
     pair = _number_verbs.group_reduce(few_numbers(column), amounts, op, stored, floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
     if pair is not None:
@@ -402,19 +401,14 @@ def group_reduce(
     return column.give(distinct), numbers_of(column, results, op)
 
 
-def _reproducible_on_host(
-    keys: Any, values: Any, op: str, dtype: Any, order: Order, nulls: Nulls, floats: Floats, table: Any
-) -> tuple[Any, Any] | None:
-    """None of other values than floats, and of results that are to be others."""
-    column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
-    amounts, given = values_of(values, column.shape, False)
-    stored = dtype_of_results(given, op, dtype)
-    if not given.kind == stored.kind == "f":
-        return None
-    refuse_cut(keys, stored, narrower(given, op))
-    codes, distinct = factorize(keys, order=order, nulls=nulls, floats=floats, **table)
-    results = _reproducible.on_host(np.asarray(codes).reshape(-1), amounts, op, stored)
-    return distinct, numbers_of(column, results, op)
+def _dtypes(keys: Any, given: np.dtype[Any], ops: tuple[str, ...], dtype: Any) -> dict[str, np.dtype[Any]]:
+    """The dtype of the results of each aggregate; those that JAX would cut are refused. given: that of the values."""
+    stored = dict.fromkeys(ops, _INDEX)
+    for op in ops:
+        if op != "count":
+            stored[op] = dtype_of_results(given, op, dtype if op == "sum" else None)
+        refuse_cut(keys, stored[op], narrower(given, op))
+    return stored
 
 
 def _reduce_by_all(
@@ -440,11 +434,7 @@ def _reduce_by_all(
     if lies_on_device(keys):
         there = on_device(keys, "keys", floats, table)
         amounts, given = values_of(values, there.shape, True)
-        stored = {
-            op: _INDEX if op == "count" else dtype_of_results(given, op, dtype if op == "sum" else None) for op in ops
-        }
-        for op in ops:
-            refuse_cut(keys, stored[op], narrower(given, op))
+        stored = _dtypes(keys, given, ops, dtype)
         if not reproducible or given.kind != "f":
             found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
             if found is not None:
@@ -473,11 +463,7 @@ def _reduce_by_all_on_host(
     """Groups are found once, for all aggregates."""
     column = read_on_host(keys, "keys")
     amounts, given = values_of(values, column.shape, False)
-    stored = {
-        op: _INDEX if op == "count" else dtype_of_results(given, op, dtype if op == "sum" else None) for op in ops
-    }
-    for op in ops:
-        refuse_cut(keys, stored[op], narrower(given, op))
+    stored = _dtypes(keys, given, ops, dtype)
     codes, distinct = factorize(keys, order=order, nulls=nulls, floats=floats, **table)
     ids = np.ascontiguousarray(codes).reshape(-1)
     groups = int(ids.max(initial=-1)) + 1
@@ -534,7 +520,8 @@ def join_indexer(
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
     check(table, nulls, floats)
-    if lies_on_device(left) or lies_on_device(right):
+    of_numpy = type(left) is type(right) is np.ndarray
+    if not of_numpy and (lies_on_device(left) or lies_on_device(right)):
         return join_on_device(left, right, how, floats, table)
     refuse_cut(left, _INDEX)
     numbers = _number_verbs.join(left, right, table)

@@ -15,7 +15,7 @@ CODE = {".build", ".c", ".cpp", ".cu", ".cuh", ".def", ".h", ".hpp", ".map", ".p
 BUILT = {"__pycache__", "build", "node_modules", "results", "target"}
 COMPLETE = (ROOT / "asv_bench").is_dir() and (ROOT / "docs").is_dir()  # a checkout, which a source distribution is not
 complete = pytest.mark.skipif(not COMPLETE, reason="some of the files that pages name are not here")
-# Names that a page has for what is elsewhere, or has gone and is told of as such.
+# Names on a page that the tree does not have: of other projects, or of files that the page says are gone.
 ELSEWHERE = {
     "CONTRIBUTING.md": {"--pdb", "plugin_DEVICE", "snake_case"},
     "docs/adr/0034-layers-of-the-python-package.md": {"_core.pyx"},

@@ -47,8 +47,8 @@ struct device_api {
   int out_of_memory;                  // the error number that means it
   // An identity of the stream that no other stream will ever have, whereas its handle may come back.
   int (*stream_id)(void* stream, uint64_t* id);
-  // Lends a stream of the device. It is ordered after nothing but events that it is told to wait for, and work that was
-  // on it when it was returned.
+  // Lends a stream of the device. The stream is ordered after nothing but the events that the borrower has it wait for,
+  // and the work that was on it when its last borrower returned it.
   int (*borrow_stream)(int ordinal, void** stream);
   void (*return_stream)(int ordinal, void* stream);  // its work goes on
 

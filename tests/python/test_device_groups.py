@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _device_joins, _device_pieces
+from pygpuhash import _core, _cuda, _device_groups, _device_joins, _device_pieces, _table_verbs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_kernels
@@ -566,3 +566,20 @@ def test_joins_in_pieces(put: Any, monkeypatch: pytest.MonkeyPatch, most: int, h
         assert len(calls) > 1
         for rows, those in zip(found, wanted, strict=True):
             assert np.array_equal(rows, those)
+
+
+def test_joins_in_pieces_and_what_is_asked_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are counted on when those of a stream that was named are there; a table that is asked for takes all rows."""
+    array, calls = put
+    settled: list[Any] = []
+    monkeypatch.setattr(_device_groups, "MOST", 100)
+    monkeypatch.setattr(_table_verbs, "_settle", lambda column, given: settled.append(given["stream"]))
+    left, right = array(np.arange(160) % 50), array(np.arange(40))
+    stream = _cuda.core().Stream.from_handle(7)
+    rows, _ = gh.join_indexer(left, right, stream=stream)
+    assert host(rows).tolist() == [i for i in range(160) if i % 50 < 40]
+    assert settled == [stream]
+    del calls[:]
+    with pytest.raises(AttributeError, match="arange"):  # that joins over tables ask of CuPy, which has none here
+        gh.join_indexer(left, right, backend="hive")
+    assert calls == []
