@@ -3,6 +3,7 @@
 //   count   each block counts the rows of each digit in its strip, a range of rows                  count_digits
 //   add up  the rows of a digit in the strips before, and of all digits before: where a strip goes   strips_before, starts
 //   move    each block takes its strip again, tile by tile, and moves the elements of all arrays     move_rows
+//   back    what lies where rows went comes into their order, by the places of the rows              bring_back
 //
 // A row's shard is computed from its key in both passes: that is cheaper than to write and read it. A block brings the numbers
 // of a tile's rows into the order of their digits in its own memory. Elements then leave for one digit as a run of neighbours,
@@ -26,6 +27,9 @@ constexpr u32 warp_threads = 32;
 struct known {};
 
 // ---- the shard of a row ----------------------------------------------------------------------------------------------
+
+// Of 8, 4, 2 and 1 bytes, by which these addresses and lengths are whole.
+constexpr u32 largest_word(u64 ends) { return ends % 8 == 0 ? 8 : ends % 4 == 0 ? 4 : ends % 2 == 0 ? 2 : 1; }
 
 // The half of 2 bytes, exactly. Its exponent is 1,008 too small as that of a double, which has room for halves that are subnormal.
 GH_FN double half_as_double(u16 h) {
@@ -66,6 +70,14 @@ struct cell_hash {
   }
 };
 
+// An array that is grouped, and the largest word by which its elements and their ends are whole.
+struct moved_array {
+  grouped_array of;
+  u32 word;
+  bool spread;                          // by shard, which is then the digit
+  void* of_shard[GPUHASH_MOST_SPREAD];  // where the elements of each go, instead of `of.to`
+};
+
 // A pass over the rows, by one digit of their shards.
 struct partition_work {
   const void* keys;
@@ -77,7 +89,8 @@ struct partition_work {
   u64* counts;             // of each digit and strip, and then how many are in the strips before
   u64* totals;             // of each digit, and then where it begins
   const int64_t* through;  // row i of this pass is row through[i] of the arrays; NULL: the same
-  grouped_array arrays[4];
+  u32* places;             // of rows in the grouped arrays; NULL: not asked for
+  moved_array arrays[4];
   u32 count;
 
   GH_FN u32 digit(u32 of) const { return of >> shift & (most_digits - 1); }
@@ -219,7 +232,7 @@ class moving_block {
       __syncthreads();
       reserve();
       __syncthreads();
-      bring_in_order(many, place);
+      bring_in_order(from, many, place);
       __syncthreads();
       for (u32 a = 0; a < w.count; ++a) move(w.arrays[a], from, many);
     }
@@ -260,47 +273,56 @@ class moving_block {
     }
   }
 
-  GH_FN void bring_in_order(u32 many, const u32 (&place)[partition_each]) const {
+  GH_FN void bring_in_order(u64 from, u32 many, const u32 (&place)[partition_each]) const {
     const u32* const own = counts + me / 32 * w.digits;
 #pragma unroll
     for (u32 i = 0; i < partition_each; ++i)
       if (row_of(i) < many) {
         const u32 digit = place[i] >> 16;
-        order[own[digit] + (place[i] & 0xffff)] = digit << 16 | row_of(i);
+        const u32 x = own[digit] + (place[i] & 0xffff);
+        order[x] = digit << 16 | row_of(i);
+        if (w.places) w.places[row_in_arrays(from + row_of(i))] = u32(base[digit] + x);
       }
   }
 
   GH_FN u64 row_in_arrays(u64 row) const { return w.through ? u64(w.through[row]) : row; }
 
-  GH_FN void move(const grouped_array& a, u64 from, u32 many) const {
-    if (!a.from) return move_numbers(static_cast<int64_t*>(a.to), from, many);
-    const u64 ends = u64(uintptr_t(a.from)) | u64(uintptr_t(a.to)) | a.bytes;
-    if (ends % 8 == 0) return move_cells<u64>(a, from, many);
-    if (ends % 4 == 0) return move_cells<u32>(a, from, many);
-    if (ends % 2 == 0) return move_cells<u16>(a, from, many);
-    move_cells<u8>(a, from, many);
+  GH_FN void move(const moved_array& a, u64 from, u32 many) const {
+    if (!a.of.from) return move_numbers(static_cast<int64_t*>(a.of.to), from, many);
+    switch (a.word) {
+      case 8: return move_cells<u64>(a, from, many);
+      case 4: return move_cells<u32>(a, from, many);
+      case 2: return move_cells<u16>(a, from, many);
+      default: return move_cells<u8>(a, from, many);
+    }
   }
   GH_FN void move_numbers(int64_t* to, u64 from, u32 many) const {
     for (u32 x = me; x < many; x += partition_threads)
       to[base[order[x] >> 16] + x] = int64_t(row_in_arrays(from + (order[x] & 0xffff)));
   }
-  template <class Unit>
-  GH_FN void move_cells(const grouped_array& a, u64 from, u32 many) const {
-    const Unit* const source = static_cast<const Unit*>(a.from);
-    Unit* const to = static_cast<Unit*>(a.to);
-    const u64 units = a.bytes / sizeof(Unit);
-    if (units == 1) {
+  // Where element x of the tile goes, which has this digit.
+  template <class Word>
+  GH_FN Word* target(const moved_array& a, u32 digit, u32 x, u64 words) const {
+    const u64 place = base[digit] + x;
+    if (!a.spread) return static_cast<Word*>(a.of.to) + place * words;
+    return static_cast<Word*>(a.of_shard[digit]) + (place - w.totals[digit]) * words;
+  }
+  template <class Word>
+  GH_FN void move_cells(const moved_array& a, u64 from, u32 many) const {
+    const Word* const source = static_cast<const Word*>(a.of.from);
+    const u64 words = a.of.bytes / sizeof(Word);
+    if (words == 1) {
 #pragma unroll 4
       for (u32 x = me; x < many; x += partition_threads) {
         const u32 what = order[x];
-        to[base[what >> 16] + x] = source[row_in_arrays(from + (what & 0xffff))];
+        *target<Word>(a, what >> 16, x, 1) = source[row_in_arrays(from + (what & 0xffff))];
       }
       return;
     }
-    for (u64 y = me; y < many * units; y += partition_threads) {  // neighbours move parts of one element
-      const u32 x = u32(y / units), what = order[x];
-      const u64 part = y % units;
-      to[(base[what >> 16] + x) * units + part] = source[row_in_arrays(from + (what & 0xffff)) * units + part];
+    for (u64 y = me; y < many * words; y += partition_threads) {  // neighbours move parts of one element
+      const u32 x = u32(y / words), what = order[x];
+      const u64 part = y % words;
+      target<Word>(a, what >> 16, x, words)[part] = source[row_in_arrays(from + (what & 0xffff)) * words + part];
     }
   }
 
@@ -322,26 +344,121 @@ __global__ void __launch_bounds__(partition_threads, 2) move_rows(const __grid_c
 
 // ---- the way back ----------------------------------------------------------------------------------------------------
 
-// Rows of several units are written by neighbours, a unit each.
-template <class Unit>
-__global__ void __launch_bounds__(partition_threads)
-    put_back(const int64_t* order, u64 n, const Unit* from, Unit* to, u64 units) {
-  const u64 step = u64(gridDim.x) * partition_threads, all = n * units;
-  u64 i = u64(blockIdx.x) * partition_threads + threadIdx.x;
-  if (units == 1) {
-#pragma unroll 4
-    for (; i < all; i += step) to[order[i]] = from[i];
-    return;
+// Where the grouped rows of each shard are.
+struct sources {
+  const u32* places;
+  u64 n, begins[GPUHASH_MOST_SPREAD];
+  u32 shards;
+
+  GH_FN u32 shard(u32 place) const {
+    u32 found = 0;
+    for (u32 s = 1; s < shards; ++s) found += place >= begins[s];
+    return found;
   }
-  for (; i < all; i += step) to[u64(order[i / units]) * units + i % units] = from[i];
+};
+struct ungrouped_array {
+  const void* from[GPUHASH_MOST_SPREAD];
+  void* to;
+  u64 words;  // of a row
+
+  template <class Word>
+  GH_FN Word read(u32 shard, u64 index) const {
+    const auto* const rows = static_cast<const Word*>(from[shard]);
+    return rows ? rows[index] : Word(0);
+  }
+};
+
+// Rows of one word, and a byte for each if `bytes` are given. A thread has several rows on their way at a time, as they may
+// come from another device.
+template <class Word, bool with_bytes>
+__global__ void __launch_bounds__(partition_threads)
+    bring_back(const __grid_constant__ sources s, const __grid_constant__ ungrouped_array a,
+               const __grid_constant__ ungrouped_array bytes) {
+  for (u64 tile = u64(blockIdx.x) * partition_tile; tile < s.n; tile += u64(gridDim.x) * partition_tile) {
+    const u64 row = tile + threadIdx.x;
+    u32 place[partition_each];
+    Word words[partition_each];
+    u8 second[partition_each];
+#pragma unroll
+    for (u32 i = 0; i < partition_each; ++i)
+      place[i] = row + i * partition_threads < s.n ? s.places[row + i * partition_threads] : 0;
+#pragma unroll
+    for (u32 i = 0; i < partition_each; ++i) {
+      const u32 shard = s.shard(place[i]);
+      words[i] = a.read<Word>(shard, place[i] - s.begins[shard]);
+      if constexpr (with_bytes) second[i] = bytes.read<u8>(shard, place[i] - s.begins[shard]);
+    }
+#pragma unroll
+    for (u32 i = 0; i < partition_each; ++i)
+      if (row + i * partition_threads < s.n) {
+        static_cast<Word*>(a.to)[row + i * partition_threads] = words[i];
+        if constexpr (with_bytes) static_cast<u8*>(bytes.to)[row + i * partition_threads] = second[i];
+      }
+  }
 }
 
-template <class Unit>
-void launch_back(const ungroup_on_device& r, const launcher& launch) {
-  const u64 units = r.array.bytes / sizeof(Unit), tiles = (r.n * units + partition_tile - 1) / partition_tile;
-  launch(put_back<Unit>, launch.blocks(tiles, 4 * partition_blocks), partition_threads, 0, r.order, r.n,
-         static_cast<const Unit*>(r.array.from), static_cast<Unit*>(r.array.to), units);
+// Rows of several words, which neighbours write, a word each.
+template <class Word>
+__global__ void __launch_bounds__(partition_threads)
+    bring_wide_back(const __grid_constant__ sources s, const __grid_constant__ ungrouped_array a) {
+  const u64 all = s.n * a.words;
+  for (u64 i = u64(blockIdx.x) * partition_threads + threadIdx.x; i < all; i += u64(gridDim.x) * partition_threads) {
+    const u32 place = s.places[i / a.words], shard = s.shard(place);
+    static_cast<Word*>(a.to)[i] = a.read<Word>(shard, (place - s.begins[shard]) * a.words + i % a.words);
+  }
 }
+
+class ungroup_call {
+ public:
+  ungroup_call(const gpuhash_ungroup_request& request) : r(request), launch(request.stream) {
+    s.places = r.places, s.n = r.n, s.shards = r.shards;
+    for (u32 shard = 0; shard < r.shards; ++shard) s.begins[shard] = u64(r.offsets[shard]);
+  }
+
+  void run() const {
+    const bool two = r.arrays == 2 && r.grouped[1].bytes == 1;
+    bring(r.grouped[0], two ? &r.grouped[1] : nullptr);
+    if (r.arrays == 2 && !two) bring(r.grouped[1], nullptr);
+  }
+
+ private:
+  void bring(const gpuhash_grouped& given, const gpuhash_grouped* bytes) const {
+    switch (word_of(given)) {
+      case 8: return bring_words<u64>(given, bytes);
+      case 4: return bring_words<u32>(given, bytes);
+      case 2: return bring_words<u16>(given, bytes);
+      default: return bring_words<u8>(given, bytes);
+    }
+  }
+  template <class Word>
+  void bring_words(const gpuhash_grouped& given, const gpuhash_grouped* bytes) const {
+    const ungrouped_array a = array(given, sizeof(Word));
+    const unsigned blocks = launch.blocks((s.n * a.words + partition_tile - 1) / partition_tile, 4 * partition_blocks);
+    if (a.words > 1) {
+      launch(bring_wide_back<Word>, blocks, partition_threads, 0, s, a);
+      if (bytes) bring(*bytes, nullptr);
+    } else if (bytes) {
+      launch(bring_back<Word, true>, blocks, partition_threads, 0, s, a, array(*bytes, 1));
+    } else {
+      launch(bring_back<Word, false>, blocks, partition_threads, 0, s, a, a);
+    }
+  }
+  u32 word_of(const gpuhash_grouped& given) const {
+    u64 ends = u64(uintptr_t(given.to)) | given.bytes;
+    for (u32 shard = 0; shard < r.shards; ++shard) ends |= u64(uintptr_t(given.from[shard]));
+    return largest_word(ends);
+  }
+  ungrouped_array array(const gpuhash_grouped& given, size_t word) const {
+    ungrouped_array a{};
+    std::copy_n(given.from, r.shards, a.from);
+    a.to = given.to, a.words = given.bytes / word;
+    return a;
+  }
+
+  const gpuhash_ungroup_request& r;
+  const launcher launch;
+  sources s{};
+};
 
 // ---- launches --------------------------------------------------------------------------------------------------------
 
@@ -364,10 +481,9 @@ class partition_call {
     if (r.shards > most_digits && r.groups()) return two_passes<Cell>();
     w.ids = r.ids;
     r.groups() ? set_digit(0, r.shards) : set_digit(31, 1);  // one digit, 0: nothing is divided
-    count<Cell>(r.offsets);
-    if (r.count == 0) return;
-    std::copy_n(r.arrays, r.count, w.arrays);
-    w.count = r.count;
+    if (!r.counted || r.ids) count<Cell>(r.offsets);
+    if (!r.moves()) return;
+    take_results();
     move<Cell>();
   }
 
@@ -379,6 +495,19 @@ class partition_call {
   void set_digit(u32 shift, u32 digits) {
     w.shift = shift, w.digits = digits, w.bits = 0;
     while (1u << w.bits < digits) ++w.bits;
+  }
+  // What the pass that groups by all of a shard writes.
+  void take_results() {
+    w.places = r.places, w.count = r.count;
+    for (u32 a = 0; a < r.count; ++a) set_array(a, r.arrays[a], r.spread[a]);
+  }
+  void set_array(u32 a, const grouped_array& array, void* const* spread) {
+    moved_array& m = w.arrays[a];
+    u64 ends = u64(uintptr_t(array.from)) | array.bytes | (spread ? 0 : u64(uintptr_t(array.to)));
+    m.of = array, m.spread = spread != nullptr;
+    for (u32 shard = 0; spread && shard < r.shards; ++shard)
+      m.of_shard[shard] = spread[shard], ends |= u64(uintptr_t(spread[shard]));
+    m.word = largest_word(ends);
   }
   template <class Cell>
   void count(int64_t* offsets) {
@@ -399,16 +528,15 @@ class partition_call {
     set_digit(0, most_digits);
     count<Cell>(nullptr);
     w.ids = nullptr, w.shard = ids;
-    w.arrays[0] = {nullptr, at<void>(plan.order), sizeof(int64_t)};
-    w.arrays[1] = {ids, at<void>(plan.passed), sizeof(int32_t)};
+    set_array(0, {nullptr, at<void>(plan.order), sizeof(int64_t)}, nullptr);
+    set_array(1, {ids, at<void>(plan.passed), sizeof(int32_t)}, nullptr);
     w.count = 2;
     move<known>();
     w.shard = at<int32_t>(plan.passed), w.through = at<int64_t>(plan.order);
     set_digit(digit_bits, (r.shards - 1) / most_digits + 1);
     count<known>(nullptr);
-    w.count = r.count;
-    std::copy_n(r.arrays, r.count, w.arrays);
-    if (r.offsets) w.arrays[w.count++] = {ids, at<void>(plan.sorted), sizeof(int32_t)};
+    take_results();
+    if (r.offsets) set_array(w.count++, {ids, at<void>(plan.sorted), sizeof(int32_t)}, nullptr);
     move<known>();
     if (r.offsets)
       launch(find_offsets, r.shards / partition_threads + 1, partition_threads, 0, at<int32_t>(plan.sorted), r.n,
@@ -439,15 +567,9 @@ gpuhash_status partition_on_cuda(const partition_on_device& r, gpuhash_error* er
   });
 }
 
-gpuhash_status ungroup_on_cuda(const ungroup_on_device& r, gpuhash_error* err) {
-  return on_device(r.ordinal, err, [&] {
-    if (r.n == 0) return;
-    const launcher launch(r.stream);
-    const u64 ends = u64(uintptr_t(r.array.from)) | u64(uintptr_t(r.array.to)) | r.array.bytes;
-    if (ends % 8 == 0) return launch_back<u64>(r, launch);
-    if (ends % 4 == 0) return launch_back<u32>(r, launch);
-    if (ends % 2 == 0) return launch_back<u16>(r, launch);
-    launch_back<u8>(r, launch);
+gpuhash_status ungroup_on_cuda(const gpuhash_ungroup_request& r, int ordinal, gpuhash_error* err) {
+  return on_device(ordinal, err, [&] {
+    if (r.n > 0) ungroup_call(r).run();
   });
 }
 

@@ -21,6 +21,7 @@ constexpr uint32_t digit_bits = tunable("cuda.shard_bits", 8u), most_digits = 1u
 constexpr uint32_t most_strips = 1024;  // of rows, each of which a block takes; so many for each multiprocessor:
 constexpr uint32_t partition_blocks = tunable("cuda.shard_blocks", 2u);
 static_assert(most_digits <= partition_threads && partition_tile <= 1u << 16);
+static_assert(GPUHASH_MOST_SPREAD <= most_digits);
 
 enum class cell_kind : uint32_t { unsigned_integer, signed_integer, floating, ticks };
 
@@ -37,11 +38,15 @@ struct partition_on_device {
   uint32_t shards;
   int32_t* ids;
   int64_t* offsets;
+  uint32_t* places;
   grouped_array arrays[3];
   uint32_t count;
+  void* const* spread[3];  // of each array: where the rows of each shard go; NULL: one after the other
+  bool counted;            // scratch has the counts of a call before
   char* scratch;
 
-  bool groups() const { return count > 0 || offsets != nullptr; }
+  bool moves() const { return count > 0 || places != nullptr; }
+  bool groups() const { return moves() || offsets != nullptr; }
 };
 
 // Where temporaries lie in scratch memory, from its begin on. Shards of more digits than one take two passes: the first has
@@ -75,14 +80,6 @@ struct partition_plan {
 /// partition.cu. Queues everything on the stream, and waits for nothing. Weak, as group_on_cuda.
 [[gnu::weak]] gpuhash_status partition_on_cuda(const partition_on_device& request, gpuhash_error* err);
 
-// Row order[i] of `to` becomes row i of `from`.
-struct ungroup_on_device {
-  int ordinal;
-  void* stream;
-  uint64_t n;
-  const int64_t* order;
-  grouped_array array;
-};
-[[gnu::weak]] gpuhash_status ungroup_on_cuda(const ungroup_on_device& request, gpuhash_error* err);
+[[gnu::weak]] gpuhash_status ungroup_on_cuda(const gpuhash_ungroup_request& request, int ordinal, gpuhash_error* err);
 
 }  // namespace gpuhash::columns

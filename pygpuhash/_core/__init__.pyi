@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, overload
 
 import numpy as np
@@ -125,8 +125,22 @@ def partition(
     nbytes: int = 0,
     stream: int = 0,
     asks: bool = False,
+    places: int = 0,
+    shard_keys: Sequence[int] | None = None,
+    shard_values: Sequence[int] | None = None,
+    counted: bool = False,
 ) -> int: ...
-def ungroup(ordinal: int, n: int, order: int, rows: int, row_bytes: int, to: int, stream: int = 0) -> None: ...
+def ungroup(
+    ordinal: int,
+    n: int,
+    places: int,
+    offsets: Sequence[int],
+    arrays: Sequence[tuple[Sequence[int], int, int]],
+    stream: int = 0,
+) -> None: ...
+
+MOST_SPREAD: int
+
 def isin_scratch(others: int, key_bytes: int) -> int: ...
 def isin(
     ordinal: int,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _peers, _routes
+from pygpuhash import _arguments, _arrays, _exchange, _peers, _routes
 from pygpuhash import table as _table
 from pygpuhash.columns._engine import MOST_SHARDS
 from pygpuhash.errors import Corrupt, ShardLost, TableFull, Unsupported
@@ -339,8 +339,10 @@ class Table:
             ]
             for batch in batches:
                 batch.begin(self._seed, self._transport.chunks)
-            chosen = sorted(set().union(*(batch.met() for batch in batches)))
-            step = _routes.Step(batches)
+            for batch in batches:
+                batch.read()
+            step = open_batches.enter_context(_exchange.Step(batches))
+            chosen = step.send()
             results = self._call([Call(s, "step", (step,), {}, tag) for s in chosen])
             for batch in batches:
                 batch.left_out = [s for s, own in zip(chosen, results, strict=True) if isinstance(own, Repeated)]

@@ -134,6 +134,7 @@ class Cuda:
         self.allocates_late = (
             False  # memory is there when its stream has come to it, and what was written before is lost
         )
+        self.awaited = set()  # memory of pools whose stream has not come to it
         cuda = self
 
         class Device:
@@ -220,6 +221,9 @@ class Cuda:
             assert self.contexts[-1] == pool.location.id, "another device is current"
             array = np.full(nbytes, 0xCC, np.uint8)
             self.allocated.append(("device", array))
+            if self.allocates_late:
+                self.awaited.add(array.ctypes.data)
+                self.queue(int(stream), lambda: (array.fill(0xCC), self.awaited.discard(array.ctypes.data)))
             self.pooled[array.ctypes.data], self.on[array.ctypes.data] = array, pool.location.id
             return ok, array.ctypes.data
 

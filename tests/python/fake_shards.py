@@ -30,20 +30,36 @@ def dtype_of(format: bytes) -> str:
 def partition(monkeypatch: Any, cuda: Any, streams: list[int]) -> None:
     """What the kernels do, in the order of the stream; `streams` gets that of each call."""
     scratch_of = _core.partition
+    counts: set[tuple[Any, ...]] = set()
 
     def fake(
         ordinal: int, format: bytes, n: int, keys: int, shards: int, seed: int, values: int = 0,
         value_bytes: int = 0, ids: int = 0, offsets: int = 0, order: int = 0, out_keys: int = 0,
         out_values: int = 0, scratch: int = 0, nbytes: int = 0, stream: int = 0, asks: bool = False,
+        places: int = 0, shard_keys: Any = None, shard_values: Any = None, counted: bool = False,
     ) -> int:  # fmt: skip
-        wanted = scratch_of(ordinal, format, n, keys, shards, seed, offsets=offsets, order=order,
-                            out_keys=out_keys, out_values=out_values, asks=True)  # fmt: skip
+        wanted = scratch_of(ordinal, format, n, keys, shards, seed, offsets=offsets, order=order, places=places,
+                            out_keys=out_keys, out_values=out_values, shard_keys=shard_keys, asks=True)  # fmt: skip
         if asks:
             return wanted
         assert nbytes == wanted
         assert (scratch != 0) == (nbytes != 0) or nbytes == 0
         streams.append(stream)
         dtype = np.dtype(dtype_of(format))
+        request = ordinal, format, n, keys, shards, seed, scratch, stream
+        if counted:
+            assert request in counts, "no call has counted these rows"
+        counts.add(request)
+        ends = gh.partition(at(keys, n, dtype), shards, seed).offsets if shard_keys else []
+        spread = [
+            (name, place, slice(int(ends[s]), int(ends[s + 1])))
+            for name, given in (("keys", shard_keys), ("values", shard_values))
+            for s, place in enumerate(given or [])
+            if ends[s] < ends[s + 1]
+        ]
+        for _, place, _ in spread:
+            assert place, "rows go nowhere"
+            reachable(cuda, ordinal, place)
 
         def run() -> None:
             given = at(keys, n, dtype)
@@ -52,14 +68,24 @@ def partition(monkeypatch: Any, cuda: Any, streams: list[int]) -> None:
             for place, result in ((offsets, made.offsets), (order, made.order), (out_keys, made.keys)):
                 if place:
                     at(place, len(result), result.dtype)[:] = result
+            if places:
+                at(places, n, "u4")[made.order] = np.arange(n)
+            for name, place, own in spread:
+                assert cuda.start(place) not in cuda.awaited, "rows go to memory that is not there yet"
+                part = getattr(made, name)[own]
+                at(place, len(part), part.dtype)[:] = part
             if ids:
                 at(ids, n, "i4")[:] = gh.shard_of(given, shards, seed)
-            if values:
+            if out_values:
                 at(out_values, n, f"V{value_bytes}")[:] = made.values
 
         sizes = (
             (offsets, 8 * (shards + 1)), (order, 8 * n), (out_keys, n * dtype.itemsize), (ids, 4 * n),
-            (out_values, n * value_bytes),
+            (out_values, n * value_bytes), (places, 4 * n),
+            *(
+                (place, (dtype.itemsize if name == "keys" else value_bytes) * (own.stop - own.start))
+                for name, place, own in spread
+            ),
         )  # fmt: skip
         cuda.kernel(stream, run, [(place, size) for place, size in sizes if place and size])
         return 0
@@ -68,17 +94,28 @@ def partition(monkeypatch: Any, cuda: Any, streams: list[int]) -> None:
     monkeypatch.setattr(_device_groups, "KERNELS", True)
 
 
+def reachable(cuda: Any, ordinal: int, place: int) -> None:
+    """Memory of another card is of a pool that is open to this one."""
+    card = cuda.on.get(cuda.start(place), ordinal) if place else ordinal
+    assert card == ordinal or (card, ordinal) in cuda.opened, f"cuda:{ordinal} does not reach memory of cuda:{card}"
+
+
 def ungroup(monkeypatch: Any, cuda: Any) -> None:
     """Nothing here looks at results before it has come to them: they are brought at once."""
 
-    def fake(ordinal: int, n: int, order: int, rows: int, row_bytes: int, to: int, stream: int = 0) -> None:
+    def fake(ordinal: int, n: int, places: int, offsets: Any, arrays: Any, stream: int = 0) -> None:
         assert cuda.contexts[-1] == ordinal, "another device is current"
         cuda.bring(stream)
-        numbers = at(order, n, "i8")
-        cells = np.frombuffer(
-            (ctypes.c_char * (row_bytes * (int(numbers.max()) + 1))).from_address(to), f"V{row_bytes}"
-        )
-        cells[numbers] = at(rows, n, f"V{row_bytes}")
+        for sources, row_bytes, to in arrays:
+            for place in sources:
+                reachable(cuda, ordinal, place)
+            grouped = [
+                at(place, end - begin, f"V{row_bytes}")
+                if place and begin < end
+                else np.zeros(end - begin, f"V{row_bytes}")
+                for place, begin, end in zip(sources, offsets, offsets[1:], strict=False)
+            ]
+            at(to, n, f"V{row_bytes}")[:] = np.concatenate(grouped)[at(places, n, "u4")]
 
     monkeypatch.setattr(_core, "ungroup", fake)
 

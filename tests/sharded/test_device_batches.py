@@ -28,6 +28,7 @@ CARDS = ["cuda:0", "cuda:1"]
 def cuda(monkeypatch):
     with fake_cuda.installed(monkeypatch) as fake:
         fake_shards.partition(monkeypatch, fake, [])
+        fake.allocates_late = True
         yield fake
 
 
@@ -51,9 +52,11 @@ def chunks(request):
     return request.param
 
 
-@pytest.fixture(params=[CARDS, ["cpu", "cpu"], ["cuda:1", "cpu"]], ids="+".join)
-def devices(request):
-    return request.param
+@pytest.fixture(params=[CARDS, ["cpu", "cpu"], ["cuda:1", "cpu"], "apart"], ids="+".join)
+def devices(request, cuda):
+    """ "apart": two cards that do not reach each other, so that rows are staged and copied."""
+    cuda.reach = request.param != "apart"
+    return request.param if cuda.reach else CARDS
 
 
 def make(cuda, devices, chunks=1, **how):
@@ -157,16 +160,42 @@ def test_batches_of_both_cards(cuda, cupy, chunks):
             assert values.data.device_id == found.data.device_id == card
             assert host(values).tolist() == host(keys).tolist()
         assert len(table) == 300
+        assert table._transport.lanes.copied > 0
+        assert cuda.between == [], "rows were copied that kernels have moved"
+        assert set(cuda.opened) == {(0, 1), (1, 0), (0, 2), (1, 2)}
+
+
+def test_batches_of_cards_that_do_not_reach_each_other(cuda, cupy, chunks):
+    cuda.reach = False
+    with make(cuda, CARDS, chunks) as table:
+        keys = [on_card(cupy, np.arange(card * 100, card * 100 + 100), card) for card in (0, 1)]
+        assert all(host(mask).all() for mask in table.insert(keys, keys))
+        assert all(host(found).all() for found in table.find(keys)[1])
         moved = sum(nbytes for _, _, nbytes in cuda.between)
         assert table._transport.lanes.copied == moved > 0
-        assert {pair[:2] for pair in cuda.between} == {(1, 0), (0, 1), (2, 0), (0, 2), (2, 1), (1, 2)}
-        assert {(0, 1), (1, 0), (2, 0), (2, 1)} <= set(cuda.opened)
+        assert {pair[:2] for pair in cuda.between} == {(1, 0), (0, 1)}
+
+
+def test_more_shards_than_have_places_of_their_own(cuda, cupy, chunks):
+    """Rows are staged by shard, and copied."""
+    shards = _core.MOST_SPREAD + 3
+    with make(cuda, CARDS, chunks, shards=shards) as table:
+        keys = [on_card(cupy, np.arange(card * 400, card * 400 + 300), card) for card in (0, 1)]
+        assert all(host(mask).all() for mask in table.accumulate(keys, 2, tag="x"))
+        assert not any(host(mask).any() for mask in table.accumulate(keys, 2, tag="x"))
+        values, found = table.find(keys)
+        assert all(host(own).all() for own in found)
+        assert [host(own).tolist() for own in values] == [[2] * 300] * 2
+        assert cuda.between
+        table.check()
+    assert not cuda.pooled
 
 
 @pytest.mark.parametrize("dead", [False, True])
-@pytest.mark.parametrize("fails", ["the table", "a copy"])
+@pytest.mark.parametrize("fails", ["the table", "a copy", "memory"])
 def test_errors_of_a_card(cuda, cupy, monkeypatch, fails, dead):
     """A card whose streams cannot be waited for has lost its shard, whatever has failed first."""
+    cuda.reach = fails != "a copy"
     with make(cuda, CARDS) as table:
         keys = cupy.asarray(np.arange(100))
         table.insert(keys, 1)
@@ -181,6 +210,13 @@ def test_errors_of_a_card(cuda, cupy, monkeypatch, fails, dead):
             if fails == "the table":
                 poisoned = gh.Poisoned("the device reported an error")
                 failing.setattr(table._transport._shards[1].table, "_raw", lambda *given, **rest: poisoned)
+            elif fails == "memory":
+                allocate = cuda.driver.cuMemAllocFromPoolAsync
+                failing.setattr(
+                    cuda.driver,
+                    "cuMemAllocFromPoolAsync",
+                    lambda n, pool, stream: (700, 0) if pool.location.id == 1 else allocate(n, pool, stream),
+                )
             else:
                 failing.setattr(cuda.driver, "cuMemcpyPeerAsync", lambda *given: (700,))
             lost = dead or fails == "the table"
@@ -238,10 +274,10 @@ def test_only_rows_of_other_cards_travel(cuda, cupy):
     away = int((gh.shard_of(keys, 2) == 1).sum())
     with make(cuda, CARDS) as table:
         table.insert(cupy.asarray(keys), cupy.asarray(keys.astype("i8")))
-        assert sorted(cuda.between) == [(0, 1, 8 * away), (0, 1, 8 * away), (1, 0, away)]
-        cuda.between.clear()
+        assert table._transport.lanes.copied == (8 + 8 + 1) * away
         table.find(cupy.asarray(keys))
-        assert sorted(cuda.between) == [(0, 1, 8 * away), (1, 0, away), (1, 0, 8 * away)]
+        assert table._transport.lanes.copied == 2 * (8 + 8 + 1) * away
+        assert not cuda.between
         assert cuda.with_host == [24, 24], "more than where the two shards begin and end came to the host"
 
 

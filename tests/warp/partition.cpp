@@ -89,10 +89,25 @@ u64 cell(const key_type& t, random_numbers& r) {
 }
 
 struct wanted_results {
-  bool shards, offsets, order, keys, values;
+  bool shards, offsets, order, places, keys, values;
 };
 
 u64 runs = 0;
+
+// The values in the order of the rows, from one array.
+void bring_back(size_t n, memory& places, memory& grouped, size_t value_bytes, size_t value_off, memory& wanted) {
+  const void* const from[1] = {grouped.data()};
+  const int64_t offsets[2] = {0, int64_t(n)};
+  for (const gpuhash_device device : {gpuhash_device{GPUHASH_CPU, 0}, gpuhash_device{GPUHASH_CUDA, 0}}) {
+    memory back(n * value_bytes, value_off);
+    gpuhash_ungroup_request q = GPUHASH_UNGROUP_REQUEST_INIT;
+    q.n = n, q.places = places.of<u32>(), q.offsets = offsets, q.grouped[0] = {from, value_bytes, back.data()};
+    q.device = device;
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    if (gpuhash_ungroup(&q, &err)) wrong("%s", err.message);
+    HOLDS(back.same(wanted));
+  }
+}
 
 // One request on the CPU and on the device. value_off: bytes that values lie beside what their width is aligned to.
 void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted_results wants, bool one_key,
@@ -114,12 +129,12 @@ void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted
   rows.release = [](ArrowArray*) {};
 
   struct results {
-    memory shards, offsets, order, keys, values;
+    memory shards, offsets, order, places, keys, values;
   };
-  results both[2] = {
-      {memory(n * 4), memory((shards + 1) * 8), memory(n * 8), memory(n * t.width), memory(n * value_bytes, value_off)},
-      {memory(n * 4), memory((shards + 1) * 8), memory(n * 8), memory(n * t.width),
-       memory(n * value_bytes, value_off)}};
+  results both[2] = {{memory(n * 4), memory((shards + 1) * 8), memory(n * 8), memory(n * 4), memory(n * t.width),
+                      memory(n * value_bytes, value_off)},
+                     {memory(n * 4), memory((shards + 1) * 8), memory(n * 8), memory(n * 4), memory(n * t.width),
+                      memory(n * value_bytes, value_off)}};
   for (int cuda = 0; cuda < 2; ++cuda) {
     gpuhash_partition_request q = GPUHASH_PARTITION_REQUEST_INIT;
     q.type = &type, q.keys = &rows, q.shards = shards, q.threads = 1, q.seed = r.state % 3;
@@ -127,6 +142,7 @@ void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted
     if (wants.shards) q.out_shards = both[cuda].shards.of<int32_t>();
     if (wants.offsets) q.out_offsets = both[cuda].offsets.of<int64_t>();
     if (wants.order) q.out_order = both[cuda].order.of<int64_t>();
+    if (wants.places) q.out_places = both[cuda].places.of<u32>();
     if (wants.keys) q.out_keys = both[cuda].keys.data();
     if (wants.values) q.out_values = both[cuda].values.data();
     gpuhash_error err = GPUHASH_ERROR_INIT;
@@ -139,22 +155,75 @@ void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted
   HOLDS(both[0].shards.same(both[1].shards));
   HOLDS(both[0].offsets.same(both[1].offsets));
   HOLDS(both[0].order.same(both[1].order));
+  HOLDS(both[0].places.same(both[1].places));
   HOLDS(both[0].keys.same(both[1].keys));
   HOLDS(both[0].values.same(both[1].values));
-  for (const gpuhash_device device : {gpuhash_device{GPUHASH_CPU, 0}, gpuhash_device{GPUHASH_CUDA, 0}}) {
-    if (!wants.order || !wants.values) break;
-    gpuhash_error err = GPUHASH_ERROR_INIT;
-    memory back(n * value_bytes, value_off);
-    if (gpuhash_ungroup(n, both[1].order.of<int64_t>(), both[1].values.data(), value_bytes, back.data(), device,
-                        nullptr, &err))
-      wrong("%s", err.message);
-    HOLDS(back.same(values));
+  if (wants.places && wants.values && n > 0)
+    bring_back(n, both[1].places, both[1].values, value_bytes, value_off, values);
+  ++runs;
+}
+
+// Rows that go to a place of their own for each shard, in a second call, and what comes back from there: two arrays of
+// `bytes[0]` and `bytes[1]` bytes a row. The last shard that has rows is left out on the way back: its rows become 0.
+void spread(size_t n, u32 shards, const size_t (&bytes)[2], size_t off, random_numbers& r) {
+  where = std::to_string(n) + " rows to " + std::to_string(shards) + " places, of " + std::to_string(bytes[0]) +
+          " and " + std::to_string(bytes[1]) + " bytes";
+  memory keys(n * 4), values(n * bytes[0], off), offsets((shards + 1) * 8), places(n * 4);
+  for (size_t i = 0; i < n; ++i) keys.of<u32>()[i] = u32(r.next());
+  for (size_t i = 0; i < n * bytes[0]; ++i) values.data()[i] = char(r.next());
+  const void* buffers[2] = {nullptr, keys.data()};
+  ArrowSchema type{};
+  type.format = "I", type.name = "", type.release = [](ArrowSchema*) {};
+  ArrowArray rows{};
+  rows.length = int64_t(n), rows.n_buffers = 2, rows.buffers = buffers, rows.release = [](ArrowArray*) {};
+  gpuhash_partition_request q = GPUHASH_PARTITION_REQUEST_INIT;
+  q.type = &type, q.keys = &rows, q.shards = shards, q.threads = 1, q.device.kind = GPUHASH_CUDA;
+  q.out_offsets = offsets.of<int64_t>();
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  HOLDS(gpuhash_partition_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+  memory scratch(q.scratch_bytes);
+  q.scratch = q.scratch_bytes ? scratch.data() : nullptr;
+  HOLDS(gpuhash_partition(&q, &err) == GPUHASH_OK);
+  const vector<int64_t> begins(offsets.of<int64_t>(), offsets.of<int64_t>() + shards + 1);
+  vector<memory> own_keys, own_values, bytes_of;
+  own_keys.reserve(shards), own_values.reserve(shards), bytes_of.reserve(shards);
+  vector<void*> key_places, value_places;
+  vector<const void*> from, second;
+  for (u32 s = 0; s < shards; ++s) {
+    const auto many = size_t(begins[s + 1] - begins[s]);
+    own_keys.emplace_back(many * 4), own_values.emplace_back(many * bytes[0], off),
+        bytes_of.emplace_back(many * bytes[1]);
+    for (size_t i = 0; i < many * bytes[1]; ++i) bytes_of[s].data()[i] = char(r.next());
+    key_places.push_back(own_keys[s].data()), value_places.push_back(own_values[s].data());
+    from.push_back(own_values[s].data()), second.push_back(bytes_of[s].data());
+  }
+  offsets.clear();
+  q.counted = 1, q.out_places = places.of<u32>(), q.shard_keys = key_places.data();
+  q.values = values.data(), q.value_bytes = bytes[0], q.shard_values = value_places.data();
+  if (gpuhash_partition(&q, &err)) wrong("%s", err.message);
+  u32 last = 0;
+  for (u32 s = 0; s < shards; ++s) last = begins[s] < begins[s + 1] ? s : last;
+  second[last] = nullptr;
+  memory back(n * bytes[0], off), flags(n * bytes[1]);
+  gpuhash_ungroup_request u = GPUHASH_UNGROUP_REQUEST_INIT;
+  u.n = n, u.places = places.of<u32>(), u.offsets = begins.data(), u.shards = shards, u.device.kind = GPUHASH_CUDA;
+  u.arrays = 2, u.grouped[0] = {from.data(), bytes[0], back.data()},
+  u.grouped[1] = {second.data(), bytes[1], flags.data()};
+  if (gpuhash_ungroup(&u, &err)) wrong("%s", err.message);
+  HOLDS(back.same(values));
+  for (size_t i = 0; i < n; ++i) {
+    u32 s = 0;
+    while (int64_t(places.of<u32>()[i]) >= begins[s + 1]) ++s;
+    const auto at = size_t(places.of<u32>()[i] - begins[s]);
+    HOLDS(own_keys[s].of<u32>()[at] == keys.of<u32>()[i]);
+    for (size_t b = 0; b < bytes[1]; ++b)
+      HOLDS(flags.data()[i * bytes[1] + b] == (s == last ? 0 : bytes_of[s].data()[at * bytes[1] + b]));
   }
   ++runs;
 }
 
 void all_of(random_numbers& r) {
-  constexpr wanted_results all = {true, true, true, true, true};
+  constexpr wanted_results all = {true, true, true, true, true, true};
   for (const key_type& t : types) {
     compare(t, 300 + r.below(900), 5, 8, all, false, r);
     compare(t, 100 + r.below(200), 200, 1, all, false, r);
@@ -164,10 +233,15 @@ void all_of(random_numbers& r) {
     for (const u32 shards : {1u, 2u, 16u, 17u, 256u}) compare(wide, n, shards, 4, all, r.below(4) == 0, r);
   for (const size_t bytes : {1, 2, 3, 4, 8, 12, 16, 40})
     compare(types[4], 500, r.below(2) ? 3 : 77, bytes, all, false, r);
-  for (u32 some = 0; some < 32; ++some) {
-    const wanted_results wants = {bool(some & 1), bool(some & 2), bool(some & 4), bool(some & 8), bool(some & 16)};
-    compare(wide, 600, some % 3 ? 7 : 50, 8, wants, false, r);
+  for (u32 some = 0; some < 64; ++some) {
+    const wanted_results wants = {bool(some & 1), bool(some & 2),  bool(some & 4),
+                                  bool(some & 8), bool(some & 16), bool(some & 32)};
+    compare(wide, 300, some % 3 ? 7 : 50, 8, wants, false, r);
   }
+  for (const size_t n : {1, 255, 257, 3000})
+    for (const u32 shards : {1u, 2u, 7u, 16u}) spread(n, shards, {4, 1}, 0, r);
+  for (const size_t bytes : {1, 2, 8, 12, 40}) spread(700, 3, {bytes, 1}, r.below(2) * 3, r);
+  for (const size_t bytes : {2, 4, 12}) spread(700, 2, {8, bytes}, 0, r);
   compare(wide, 11'000 + r.below(300), 11, 8, all, false, r);  // several tiles of a strip
   compare(wide, 9'600 + r.below(600), 11, 8, all, false, r);   // more strips than a warp has lanes
 }

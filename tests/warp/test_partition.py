@@ -78,12 +78,12 @@ MUTANTS = [
     Mutant("every-tile-from-the-begin", KERNELS, "next[me] += own;", ";"),
     Mutant("counts-of-the-tile-before", KERNELS, "counts[i] = 0;", "counts[i] = from == w.begin() ? 0 : counts[i];"),
     Mutant("through-is-forgotten", KERNELS, "w.through ? u64(w.through[row]) : row", "row"),
-    Mutant("elements-of-one-unit", KERNELS, "y % units", "u64(0)"),
+    Mutant("elements-of-one-unit", KERNELS, "y % words", "u64(0)"),
     Mutant(
         "units-beside-their-place",
         KERNELS,
-        "u64(uintptr_t(a.from)) | u64(uintptr_t(a.to)) | a.bytes",
-        "u64(a.bytes + 1) & ~u64(1)",
+        "u64(uintptr_t(array.from)) | array.bytes | (spread ? 0 : u64(uintptr_t(array.to)))",
+        "u64(array.bytes + 1) & ~u64(1)",
     ),
     Mutant(
         "higher-digit",
@@ -92,10 +92,15 @@ MUTANTS = [
         "set_digit(digit_bits, r.shards / most_digits);",
     ),
     # the way back
-    Mutant("back-to-where-it-is", KERNELS, "to[order[i]] = from[i];", "to[i] = from[i];"),
-    Mutant(
-        "first-unit-of-a-row", KERNELS, "u64(order[i / units]) * units + i % units", "u64(order[i / units]) * units"
-    ),
+    Mutant("back-to-where-it-is", KERNELS, "s.places[row + i * partition_threads]", "u32(row + i * partition_threads)"),
+    Mutant("first-word-of-a-row", KERNELS, "i % a.words", "u64(0)"),
+    Mutant("places-in-the-shard", KERNELS, "u32(base[digit] + x)", "u32(base[digit] + x - w.totals[digit])"),
+    Mutant("places-of-all-in-a-shard", KERNELS, "(place - w.totals[digit])", "place"),
+    Mutant("shard-before-the-first-row", KERNELS, "found += place >= begins[s]", "found += place > begins[s]"),
+    Mutant("nowhere-is-one", KERNELS, "rows ? rows[index] : Word(0)", "rows ? rows[index] : Word(1)"),
+    Mutant("second-array-is-left-out", KERNELS, "r.arrays == 2 && !two", "r.arrays == 3"),
+    Mutant("bytes-beside-wide-rows", KERNELS, "if (bytes) bring(*bytes, nullptr);", ";"),
+    Mutant("seconds-are-bytes", KERNELS, "r.arrays == 2 && r.grouped[1].bytes == 1", "r.arrays == 2"),
     Mutant("room-of-a-pass", PLAN, "passed = take(two ? 4 * n : 0);", "passed = at;"),
     Mutant(
         "first-row-of-the-array",
