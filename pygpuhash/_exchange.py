@@ -48,7 +48,6 @@ class Step:
         self.direct = [self._reaches(card) for card in one.lanes.of_shards]
         self.pieces: list[list[list[_Piece]]] = []  # of each chunk and shard
         self.held: list[tuple[Lane, _peers.Memory]] = []
-        self.failed: dict[int, DeviceError] = {}  # shards on whose card there is no room, and why
 
     def __enter__(self) -> Step:
         return self
@@ -85,8 +84,8 @@ class Step:
                 if pieces and self.direct[shard]:
                     try:
                         self._make_room(shard, pieces)
-                    except DeviceError as error:  # which is that of the shard, in its turn
-                        self.failed[shard], self.direct[shard] = error, False
+                    except DeviceError:  # which copies meet again, in the turn of the shard
+                        self.direct[shard] = False
             staged = [shard for shard, direct in enumerate(self.direct) if not direct]
             for batch, chunk in chunks:
                 if any(map(chunk.many, staged)):
@@ -145,8 +144,6 @@ class Step:
         held: list[_peers.Memory] = []
         try:
             with _cuda.current(table._ordinal), _cuda.translate_errors:
-                if error := self.failed.get(pieces[0].shard):
-                    raise error
                 if self.direct[pieces[0].shard]:
                     return self._there(pieces, table, lane)
                 return self._copied(pieces, table, lane, held)

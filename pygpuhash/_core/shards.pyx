@@ -14,7 +14,7 @@ cdef int addresses(given, uint32_t shards, void **found) except -1:
     """The address of each shard."""
     cdef uint32_t i
     if len(given) != shards or shards > GPUHASH_MOST_SPREAD:
-        raise ValueError(f"there are {len(given)} addresses for {shards} shards: pass one for each of at most {MOST_SPREAD}")
+        raise ValueError(f"{len(given)} addresses for {shards} shards: pass one for each of at most {MOST_SPREAD}")
     for i in range(shards):
         found[i] = <void *><uintptr_t>given[i]
     return 0
@@ -74,9 +74,9 @@ def partition(int32_t ordinal, const char *format, int64_t n, uintptr_t keys, ui
 
 
 def ungroup(int32_t ordinal, size_t n, uintptr_t places, offsets, arrays, uintptr_t stream=0):
-    """Queue the way back of one array or two: (addresses of the rows of each shard, bytes of a row, address of results).
+    """Queue the way back of one array or two: (addresses of the rows of each shard, bytes of a row, results' address).
 
-    ordinal : of a GPU, or -1 for the CPU. offsets : where the places of each of at most MOST_SPREAD shards begin, and n.
+    ordinal : of a GPU, or -1 for the CPU. offsets : where the places of each shard begin, of at most MOST_SPREAD, and n.
     Rows of a shard whose address is 0 become 0.
     """
     cdef gpuhash_ungroup_request r

@@ -23,7 +23,7 @@ class CUDAError(Exception):
 
 class Event:
     def __init__(self, cuda):
-        self.cuda, self.ticket = cuda, (0, 0)
+        self.cuda, self.ticket, self.after = cuda, (0, 0), {}
 
     def sync(self):
         self.cuda.bring(*self.ticket)
@@ -48,15 +48,21 @@ class Stream:
     def record(self, event=None):
         event = event or Event(self.cuda)
         event.ticket = self.handle, self.cuda.end_of(self.handle)
+        own = self.cuda.same(self.handle)
+        event.after = self.cuda.after.get(own, {}) | {own: event.ticket[1]}
         return event
 
     def wait(self, other):
         event = other if isinstance(other, Event) else other.record()
         ticket = event.ticket
+        after = self.cuda.after.setdefault(self.cuda.same(self.handle), {})
+        for handle, end in event.after.items():
+            after[handle] = max(after.get(handle, 0), end)
         self.cuda.queue(self.handle, lambda: self.cuda.bring(*ticket))
 
     def sync(self):
         self.cuda.bring(self.handle)
+        self.cuda.seen[self.cuda.same(self.handle)] = self.cuda.end_of(self.handle)
 
 
 def stream(handle):
@@ -134,6 +140,9 @@ class Cuda:
         self.allocates_late = (
             False  # memory is there when its stream has come to it, and what was written before is lost
         )
+        self.after = {}  # of each stream: how much of each other one it follows
+        self.seen = {}  # of each stream: how much of it the host has waited for
+        self.used = {}  # pool memory: the work that uses it, as (stream, how much of it)
         self.awaited = set()  # memory of pools whose stream has not come to it
         cuda = self
 
@@ -234,6 +243,12 @@ class Cuda:
 
         def free(address, stream):
             array = self.pooled.pop(int(address))
+            own = self.same(self.read(stream))
+            for handle, end in self.used.pop(int(address), []):
+                follows = (
+                    handle == own or self.after.get(own, {}).get(handle, 0) >= end or self.seen.get(handle, 0) >= end
+                )
+                assert follows, f"memory is given back on stream {own} before stream {handle} has used it"
             self.queue(int(stream), lambda: array.fill(FREED))
             return (ok,)
 
@@ -317,6 +332,11 @@ class Cuda:
         """Where the memory of an address begins."""
         array = self.holder(address)
         return None if array is None else array.ctypes.data
+
+    def uses(self, address, handle):
+        """Note that what is on a stream so far uses the memory of an address."""
+        if (start := self.start(address)) in self.pooled:
+            self.used.setdefault(start, []).append((self.same(handle), self.end_of(handle)))
 
     def check_ends(self, address, nbytes):
         """A copy ends where the memory does, or before."""

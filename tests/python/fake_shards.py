@@ -88,6 +88,8 @@ def partition(monkeypatch: Any, cuda: Any, streams: list[int]) -> None:
             ),
         )  # fmt: skip
         cuda.kernel(stream, run, [(place, size) for place, size in sizes if place and size])
+        for _, place, _ in spread:
+            cuda.uses(place, stream)
         return 0
 
     monkeypatch.setattr(_core, "partition", fake)
@@ -116,6 +118,9 @@ def ungroup(monkeypatch: Any, cuda: Any) -> None:
                 for place, begin, end in zip(sources, offsets, offsets[1:], strict=False)
             ]
             at(to, n, f"V{row_bytes}")[:] = np.concatenate(grouped)[at(places, n, "u4")]
+        cuda.queue(stream, lambda: None)
+        for place in (place for sources, _, _ in arrays for place in sources if place):
+            cuda.uses(place, stream)
 
     monkeypatch.setattr(_core, "ungroup", fake)
 
@@ -140,7 +145,11 @@ class Card:
         width = 0 if self.table.value_dtype is None else self.table._value_store.itemsize
         sizes = ((places["out_status"], n), (places["out_values"], n * width))
         outputs = [(place, size) for place, size in sizes if place]
-        return self.cuda.kernel(stream, lambda: self.table._raw(op, n, keys, **places), outputs)
+        answer = self.cuda.kernel(stream, lambda: self.table._raw(op, n, keys, **places), outputs)
+        for place in (keys, places["values"], places["out_values"], places["out_status"]):
+            if place:
+                self.cuda.uses(place, stream)
+        return answer
 
 
 class Local(sharded.Local):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _peers, sharded
+from pygpuhash import _core, _peers, _routes, sharded
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 import fake_cuda
@@ -296,6 +296,16 @@ def test_cards_that_do_not_reach_each_other(cuda, cupy, chunks):
         assert table.stats["over host"] == []
     with sharded.Table() as table:
         assert table.stats["over host"] == []
+
+
+def test_batches_of_more_rows_than_places_can_count(cuda, cupy, devices, monkeypatch):
+    monkeypatch.setattr(_routes, "_MOST_ROWS", 90)
+    with make(cuda, devices) as table:
+        keys = cupy.asarray(np.arange(200))
+        assert host(table.insert(keys, keys)).all()
+        assert host(table.find(keys)[0]).tolist() == list(range(200))
+        for shard in table._transport._shards:
+            assert len(getattr(shard.table, "calls", [0] * 6)) == 6, "two calls, of three chunks each"
 
 
 def test_chunks_that_are_no_number():
