@@ -76,7 +76,7 @@ def partition(int32_t ordinal, const char *format, int64_t n, uintptr_t keys, ui
 def ungroup(int32_t ordinal, size_t n, uintptr_t places, offsets, arrays, uintptr_t stream=0):
     """Queue the way back of one array or two: (addresses of the rows of each shard, bytes of a row, results' address).
 
-    ordinal : of a GPU, or -1 for the CPU. offsets : where the places of each shard begin, of at most MOST_SPREAD, and n.
+    ordinal : of a GPU, or -1 for the CPU. offsets : where the places of each of up to MOST_SPREAD shards begin, and n.
     Rows of a shard whose address is 0 become 0.
     """
     cdef gpuhash_ungroup_request r
