@@ -291,7 +291,7 @@ extensions = [
     *(extension(f"_core.{name}") for name in ("groups", "handle", "library", "shards", "slab", "status", "table")),
     *(
         extension(f"_core.{name}", linked=False)
-        for name in ("contexts", "device_arrays", "dlpack", "host_arrays", "memory", "process")
+        for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process")
     ),
     extension("columns._engine"),
     *(extension(f"columns.{name}", linked=False) for name in ("_buffers", "_direct", "_objects", "_reduce", "_utf8")),

@@ -51,7 +51,6 @@ __all__ = [
 
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
-_ANY_VERSION = 12000  # of CUDA, whose form of a function of the driver is meant
 _LEGACY_DEFAULT_STREAM = 1  # CU_STREAM_LEGACY; cuda.core may take 0 for no stream
 _LEGACY = (0, _LEGACY_DEFAULT_STREAM)
 DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whichever device is current
@@ -222,27 +221,11 @@ def _primary_context(ordinal: int) -> Any:
     return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
 
 
-def current(ordinal: int) -> Any:
-    """Makes a device's primary context current in this thread, and puts the old one back: a context manager."""
-    return _switch(ordinal)
+class current:
+    """Makes a device's primary context current in this thread, and puts the old one back."""
 
-
-@functools.cache
-def _switch(ordinal: int) -> Any:
-    context = _primary_context(ordinal)
-    try:
-        names = (b"cuCtxPushCurrent", b"cuCtxPopCurrent")
-        push, pop = (call("cuGetProcAddress", name, _ANY_VERSION, 0) for name in names)
-    except (AttributeError, DeviceError):
-        return _Switch(context)
-    return _core.ContextSwitch(int(context), push, pop, call)
-
-
-class _Switch:
-    """A switch by calls of cuda-python, where the addresses of the driver's functions are not to be had."""
-
-    def __init__(self, context: Any) -> None:
-        self.context = context
+    def __init__(self, ordinal: int) -> None:
+        self.context = _primary_context(ordinal)
 
     def __enter__(self) -> None:
         call("cuCtxPushCurrent", self.context)

@@ -1,7 +1,6 @@
 """The library for Python, in Cython: all names of the modules here, of which each is one idea.
 
 ==================  ====================================================================================
-`contexts`          switches of the driver's context
 `process`           forks, and the end of the process
 `status`            status codes as exceptions, text
 `host_arrays`       numpy's arrays that are passed on as they are
@@ -21,7 +20,6 @@ A module uses those above it in this list. The modules above `_core` hand in wha
 `explain_no_memory`, `own_arrays`, `tell_progress_to`, and the methods of `Table` that `CoreTable` names.
 """
 
-from pygpuhash._core.contexts import ContextSwitch
 from pygpuhash._core.device_arrays import own_arrays, stream_handle
 from pygpuhash._core.dlpack import dlpack_read, dlpack_write
 from pygpuhash._core.groups import Join, group, group_scratch, isin, isin_scratch, join_scratch, ready
@@ -83,7 +81,6 @@ __all__ = [
     "OP_INSERT",
     "OP_INSERT_MULTI",
     "TRAITS",
-    "ContextSwitch",
     "CoreSlabAllocator",
     "CoreTable",
     "ExportCursor",

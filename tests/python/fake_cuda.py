@@ -377,7 +377,7 @@ def install(monkeypatch):
     from pygpuhash import _cuda, _host, _peers
 
     cuda = Cuda()
-    for function in (_cuda._primary_context, _cuda._switch, _cuda.memory_of, _peers.reaches):
+    for function in (_cuda._primary_context, _cuda.memory_of, _peers.reaches):
         function.cache_clear()
     monkeypatch.setattr(_cuda, "core", lambda: cuda.core)
     monkeypatch.setattr(_cuda, "driver", lambda: cuda.driver)
@@ -389,7 +389,7 @@ def install(monkeypatch):
 def uninstall():
     from pygpuhash import _cuda, _peers
 
-    for function in (_cuda._primary_context, _cuda._switch, _cuda.memory_of, _peers.reaches):
+    for function in (_cuda._primary_context, _cuda.memory_of, _peers.reaches):
         function.cache_clear()
 
 

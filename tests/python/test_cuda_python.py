@@ -366,49 +366,6 @@ def use(memory, cuda=None, stream=7):
     return addresses
 
 
-def test_contexts_are_switched_in_c_where_the_driver_tells_its_functions(cuda):
-    """By the addresses of two functions; an error is that of the same call by cuda-python."""
-    depth, failing = [], []
-
-    def push(context):
-        depth.append(context)
-        return 700 if failing else 0
-
-    def pop(old):
-        depth.pop()
-        return 700 if failing else 0
-
-    functions = {
-        b"cuCtxPushCurrent": ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(push),
-        b"cuCtxPopCurrent": ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_size_t))(pop),
-    }
-    asked = []
-
-    def address(name, version, flags):
-        asked.append((name, version, flags))
-        return 0, ctypes.cast(functions[name], ctypes.c_void_p).value, 0
-
-    cuda.driver.cuGetProcAddress = address
-    with _cuda.current(1):
-        assert depth == [1]
-        with _cuda.current(0):
-            assert depth == [1, 0]
-        assert depth == [1]
-    assert depth == []
-    assert asked == [(name, 12000, 0) for name in functions] * 2, "asked for again"
-    with pytest.raises(ValueError, match="mine"), _cuda.current(1):
-        raise ValueError("mine")
-    assert depth == []
-    failing.append(True)
-    cuda.driver.cuCtxPushCurrent = cuda.driver.cuCtxPopCurrent = lambda *context: (700,)
-    with pytest.raises(gh.DeviceError, match=r"cuCtxPushCurrent failed: an error \(700\)"), _cuda.current(1):
-        pass
-    switch = _cuda.current(1)
-    depth.append(1)
-    with pytest.raises(gh.DeviceError, match=r"cuCtxPopCurrent failed: an error \(700\)"):
-        switch.__exit__(None, None, None)
-
-
 def test_a_memory_resource_of_cuda_core(cuda, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", cuda.core)
     resource, pushed, streams = fake_cuda.Resource(cuda, "device"), [], []
