@@ -374,7 +374,7 @@ class Batch:
             arrays = [(sources("answers"), width, answers + first * width)] if answers else []
             arrays.append((sources("statuses"), 1, statuses + first))
             offsets = chunk.offsets if spread else [0, rows]
-            _core.ungroup(self.device, rows, chunk.places, offsets, arrays, self.stream)
+            _core.collect(self.device, rows, chunk.places, offsets, arrays, self.stream)
 
     def statuses(self) -> np.ndarray[Any, Any]:
         """The statuses of all rows, on the host, of a batch that some shard has refused."""

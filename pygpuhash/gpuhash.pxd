@@ -421,19 +421,19 @@ cdef extern from "gpuhash/columns.h" nogil:
         void *const *shard_values
         int counted
 
-    ctypedef struct gpuhash_grouped:
+    ctypedef struct gpuhash_collected:
         const void *const *from_ "from"
         size_t bytes
         void *to
 
-    ctypedef struct gpuhash_ungroup_request:
+    ctypedef struct gpuhash_collect_request:
         size_t struct_size
         size_t n
         const uint32_t *places
         uint32_t shards
         const int64_t *offsets
         uint32_t arrays
-        gpuhash_grouped grouped[2]
+        gpuhash_collected collected[2]
         gpuhash_device device
         void *stream
 
@@ -442,4 +442,6 @@ cdef extern from "gpuhash/columns.h" nogil:
     gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_request *request, size_t *bytes,
                                              gpuhash_error *err)
     gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err)
-    gpuhash_status gpuhash_ungroup(const gpuhash_ungroup_request *request, gpuhash_error *err)
+    gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const void *rows, size_t bytes, void *to,
+                                   gpuhash_device device, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_collect(const gpuhash_collect_request *request, gpuhash_error *err)

@@ -80,6 +80,16 @@ struct partition_plan {
 /// partition.cu. Queues everything on the stream, and waits for nothing. Weak, as group_on_cuda.
 [[gnu::weak]] gpuhash_status partition_on_cuda(const partition_on_device& request, gpuhash_error* err);
 
-[[gnu::weak]] gpuhash_status ungroup_on_cuda(const gpuhash_ungroup_request& request, int ordinal, gpuhash_error* err);
+// Row order[i] of `to` becomes row i of `from`.
+struct ungroup_on_device {
+  int ordinal;
+  void* stream;
+  uint64_t n;
+  const int64_t* order;
+  grouped_array array;
+};
+[[gnu::weak]] gpuhash_status ungroup_on_cuda(const ungroup_on_device& request, gpuhash_error* err);
+
+[[gnu::weak]] gpuhash_status collect_on_cuda(const gpuhash_collect_request& request, int ordinal, gpuhash_error* err);
 
 }  // namespace gpuhash::columns

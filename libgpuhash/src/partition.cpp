@@ -233,16 +233,46 @@ extern "C" gpuhash_status gpuhash_partition(const gpuhash_partition_request* req
 
 namespace {
 
-gpuhash_status check_grouped(const gpuhash_ungroup_request& r, uint32_t array, gpuhash_error* err) {
-  const gpuhash_grouped& g = r.grouped[array];
-  if (g.bytes == 0)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.grouped[%u].bytes is 0; a row has at least one byte", array);
-  if (g.from == nullptr || g.to == nullptr)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.grouped[%u].%s is NULL", array, g.from ? "to" : "from");
+gpuhash_status ungroup(size_t n, const int64_t* order, const void* from, size_t bytes, void* to, gpuhash_device device,
+                       void* stream, gpuhash_error* err) {
+  if (bytes == 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "bytes is 0; a row has at least one byte");
+  if (n > 0 && (order == nullptr || from == nullptr || to == nullptr))
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is NULL, and n is %zu",
+                order == nullptr  ? "order"
+                : from == nullptr ? "from"
+                                  : "to",
+                n);
+  if (const auto s = resolve_device(device, err)) return s;
+  if (device.kind == GPUHASH_CUDA) {
+    if (ungroup_on_cuda == nullptr)
+      return fail(err, GPUHASH_UNSUPPORTED,
+                  "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
+    return ungroup_on_cuda({device.ordinal, stream, n, order, {from, to, bytes}}, err);
+  }
+  for (size_t i = 0; i < n; ++i)
+    std::memcpy(static_cast<char*>(to) + size_t(order[i]) * bytes, static_cast<const char*>(from) + i * bytes, bytes);
   return GPUHASH_OK;
 }
 
-gpuhash_status check_ungroup(const gpuhash_ungroup_request& r, gpuhash_error* err) {
+}  // namespace
+
+extern "C" gpuhash_status gpuhash_ungroup(size_t n, const int64_t* order, const void* from, size_t bytes, void* to,
+                                          gpuhash_device device, void* stream, gpuhash_error* err) {
+  return guarded(err, [&] { return ungroup(n, order, from, bytes, to, device, stream, err); });
+}
+
+namespace {
+
+gpuhash_status check_collected(const gpuhash_collect_request& r, uint32_t array, gpuhash_error* err) {
+  const gpuhash_collected& g = r.collected[array];
+  if (g.bytes == 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.collected[%u].bytes is 0; a row has at least one byte", array);
+  if (g.from == nullptr || g.to == nullptr)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.collected[%u].%s is NULL", array, g.from ? "to" : "from");
+  return GPUHASH_OK;
+}
+
+gpuhash_status check_collect(const gpuhash_collect_request& r, gpuhash_error* err) {
   if (r.n > 0xffffffff) return fail(err, GPUHASH_INVALID_ARGUMENT, "request.n is %zu; pass fewer than 2^32 rows", r.n);
   if (r.shards == 0 || r.shards > GPUHASH_MOST_SPREAD)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.shards is %u; pass 1 to %u, or the rows of all as those of 1",
@@ -261,11 +291,11 @@ gpuhash_status check_ungroup(const gpuhash_ungroup_request& r, gpuhash_error* er
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.offsets are from %lld to %lld; they are from 0 to n, %zu",
                 (long long)r.offsets[0], (long long)r.offsets[r.shards], r.n);
   for (uint32_t a = 0; a < r.arrays; ++a)
-    if (const auto s = check_grouped(r, a, err)) return s;
+    if (const auto s = check_collected(r, a, err)) return s;
   return GPUHASH_OK;
 }
 
-void ungroup_here(const gpuhash_ungroup_request& r, const gpuhash_grouped& g) {
+void collect_here(const gpuhash_collect_request& r, const gpuhash_collected& g) {
   for (size_t i = 0; i < r.n; ++i) {
     const auto place = int64_t(r.places[i]);
     const int64_t* const end = std::upper_bound(r.offsets, r.offsets + r.shards, place);
@@ -278,28 +308,28 @@ void ungroup_here(const gpuhash_ungroup_request& r, const gpuhash_grouped& g) {
   }
 }
 
-gpuhash_status ungroup(const gpuhash_ungroup_request& r, gpuhash_error* err) {
-  if (const auto s = check_ungroup(r, err)) return s;
+gpuhash_status collect(const gpuhash_collect_request& r, gpuhash_error* err) {
+  if (const auto s = check_collect(r, err)) return s;
   gpuhash_device device = r.device;
   if (const auto s = resolve_device(device, err)) return s;
   if (device.kind == GPUHASH_CUDA) {
-    if (ungroup_on_cuda == nullptr)
+    if (collect_on_cuda == nullptr)
       return fail(err, GPUHASH_UNSUPPORTED,
                   "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
-    return ungroup_on_cuda(r, device.ordinal, err);
+    return collect_on_cuda(r, device.ordinal, err);
   }
-  for (uint32_t a = 0; a < r.arrays && r.n > 0; ++a) ungroup_here(r, r.grouped[a]);
+  for (uint32_t a = 0; a < r.arrays && r.n > 0; ++a) collect_here(r, r.collected[a]);
   return GPUHASH_OK;
 }
 
 }  // namespace
 
-extern "C" gpuhash_status gpuhash_ungroup(const gpuhash_ungroup_request* request, gpuhash_error* err) {
+extern "C" gpuhash_status gpuhash_collect(const gpuhash_collect_request* request, gpuhash_error* err) {
   return guarded(err, [&]() -> gpuhash_status {
-    gpuhash_ungroup_request r = GPUHASH_UNGROUP_REQUEST_INIT;
+    gpuhash_collect_request r = GPUHASH_COLLECT_REQUEST_INIT;
     if (const auto s =
-            read_struct(request, r, "request", "GPUHASH_UNGROUP_REQUEST_INIT", sizeof(gpuhash_ungroup_request), err))
+            read_struct(request, r, "request", "GPUHASH_COLLECT_REQUEST_INIT", sizeof(gpuhash_collect_request), err))
       return s;
-    return ungroup(r, err);
+    return collect(r, err);
   });
 }

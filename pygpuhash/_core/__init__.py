@@ -57,7 +57,7 @@ from pygpuhash._core.library import (
     version,
 )
 from pygpuhash._core.process import abandoned, forks, keep
-from pygpuhash._core.shards import MOST_SPREAD, partition, ungroup
+from pygpuhash._core.shards import MOST_SPREAD, collect, partition, ungroup
 from pygpuhash._core.slab import CoreSlabAllocator
 from pygpuhash._core.status import exception_of, explain_no_memory
 from pygpuhash._core.table import CoreTable, piece, run_counted, tell_progress_to, watched
@@ -92,6 +92,7 @@ __all__ = [
     "backend_probe",
     "build_info",
     "check_ops",
+    "collect",
     "copy_parts",
     "device_count",
     "device_info",

@@ -130,7 +130,7 @@ def partition(
     shard_values: Sequence[int] | None = None,
     counted: bool = False,
 ) -> int: ...
-def ungroup(
+def collect(
     ordinal: int,
     n: int,
     places: int,
@@ -138,6 +138,7 @@ def ungroup(
     arrays: Sequence[tuple[Sequence[int], int, int]],
     stream: int = 0,
 ) -> None: ...
+def ungroup(ordinal: int, n: int, order: int, rows: int, row_bytes: int, to: int, stream: int = 0) -> None: ...
 
 MOST_SPREAD: int
 

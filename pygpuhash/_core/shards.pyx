@@ -73,13 +73,13 @@ def partition(int32_t ordinal, const char *format, int64_t n, uintptr_t keys, ui
     return taken
 
 
-def ungroup(int32_t ordinal, size_t n, uintptr_t places, offsets, arrays, uintptr_t stream=0):
+def collect(int32_t ordinal, size_t n, uintptr_t places, offsets, arrays, uintptr_t stream=0):
     """Queue the way back of one array or two: (addresses of the rows of each shard, bytes of a row, results' address).
 
     ordinal : of a GPU, or -1 for the CPU. offsets : where the places of each of up to MOST_SPREAD shards begin, and n.
     Rows of a shard whose address is 0 become 0.
     """
-    cdef gpuhash_ungroup_request r
+    cdef gpuhash_collect_request r
     cdef int64_t begins[GPUHASH_MOST_SPREAD + 1]
     cdef void *rows[2][GPUHASH_MOST_SPREAD]
     cdef gpuhash_error err
@@ -95,11 +95,27 @@ def ungroup(int32_t ordinal, size_t n, uintptr_t places, offsets, arrays, uintpt
     r.arrays = len(arrays)
     for i, (sources, row_bytes, to) in enumerate(arrays):
         addresses(sources, shards, rows[i])
-        r.grouped[i].from_, r.grouped[i].bytes, r.grouped[i].to = rows[i], row_bytes, <void *><uintptr_t>to
+        r.collected[i].from_, r.collected[i].bytes, r.collected[i].to = rows[i], row_bytes, <void *><uintptr_t>to
     r.device.kind = GPUHASH_CPU if ordinal < 0 else GPUHASH_CUDA
     r.device.ordinal = max(ordinal, 0)
     r.stream = <void *>stream
     start_error(&err)
     with nogil:
-        status = gpuhash_ungroup(&r, &err)
+        status = gpuhash_collect(&r, &err)
+    check(status, &err)
+
+
+def ungroup(int32_t ordinal, size_t n, uintptr_t order, uintptr_t rows, size_t row_bytes, uintptr_t to,
+            uintptr_t stream=0):
+    """Queue the way back: row order[i] of `to` becomes row i of `rows`. ordinal : of a GPU, or -1 for the CPU."""
+    cdef gpuhash_device device
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    memset(&device, 0, sizeof(device))
+    device.kind = GPUHASH_CPU if ordinal < 0 else GPUHASH_CUDA
+    device.ordinal = max(ordinal, 0)
+    start_error(&err)
+    with nogil:
+        status = gpuhash_ungroup(n, <const int64_t *>order, <const void *>rows, row_bytes, <void *>to, device,
+                                 <void *>stream, &err)
     check(status, &err)

@@ -102,7 +102,7 @@ def reachable(cuda: Any, ordinal: int, place: int) -> None:
     assert card == ordinal or (card, ordinal) in cuda.opened, f"cuda:{ordinal} does not reach memory of cuda:{card}"
 
 
-def ungroup(monkeypatch: Any, cuda: Any) -> None:
+def collect(monkeypatch: Any, cuda: Any) -> None:
     """Nothing here looks at results before it has come to them: they are brought at once."""
 
     def fake(ordinal: int, n: int, places: int, offsets: Any, arrays: Any, stream: int = 0) -> None:
@@ -122,7 +122,7 @@ def ungroup(monkeypatch: Any, cuda: Any) -> None:
         for place in (place for sources, _, _ in arrays for place in sources if place):
             cuda.uses(place, stream)
 
-    monkeypatch.setattr(_core, "ungroup", fake)
+    monkeypatch.setattr(_core, "collect", fake)
 
 
 class Card:

@@ -34,7 +34,7 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def cupy(cuda, monkeypatch):
-    fake_shards.ungroup(monkeypatch, cuda)
+    fake_shards.collect(monkeypatch, cuda)
     library = fake_libraries.cupy(monkeypatch)
 
     def empty(shape, dtype):

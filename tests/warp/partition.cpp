@@ -95,16 +95,16 @@ struct wanted_results {
 u64 runs = 0;
 
 // The values in the order of the rows, from one array.
-void bring_back(size_t n, memory& places, memory& grouped, size_t value_bytes, size_t value_off, memory& wanted) {
+void collect(size_t n, memory& places, memory& grouped, size_t value_bytes, size_t value_off, memory& wanted) {
   const void* const from[1] = {grouped.data()};
   const int64_t offsets[2] = {0, int64_t(n)};
   for (const gpuhash_device device : {gpuhash_device{GPUHASH_CPU, 0}, gpuhash_device{GPUHASH_CUDA, 0}}) {
     memory back(n * value_bytes, value_off);
-    gpuhash_ungroup_request q = GPUHASH_UNGROUP_REQUEST_INIT;
-    q.n = n, q.places = places.of<u32>(), q.offsets = offsets, q.grouped[0] = {from, value_bytes, back.data()};
+    gpuhash_collect_request q = GPUHASH_COLLECT_REQUEST_INIT;
+    q.n = n, q.places = places.of<u32>(), q.offsets = offsets, q.collected[0] = {from, value_bytes, back.data()};
     q.device = device;
     gpuhash_error err = GPUHASH_ERROR_INIT;
-    if (gpuhash_ungroup(&q, &err)) wrong("%s", err.message);
+    if (gpuhash_collect(&q, &err)) wrong("%s", err.message);
     HOLDS(back.same(wanted));
   }
 }
@@ -158,8 +158,16 @@ void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted
   HOLDS(both[0].places.same(both[1].places));
   HOLDS(both[0].keys.same(both[1].keys));
   HOLDS(both[0].values.same(both[1].values));
-  if (wants.places && wants.values && n > 0)
-    bring_back(n, both[1].places, both[1].values, value_bytes, value_off, values);
+  for (const gpuhash_device device : {gpuhash_device{GPUHASH_CPU, 0}, gpuhash_device{GPUHASH_CUDA, 0}}) {
+    if (!wants.order || !wants.values) break;
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    memory back(n * value_bytes, value_off);
+    if (gpuhash_ungroup(n, both[1].order.of<int64_t>(), both[1].values.data(), value_bytes, back.data(), device,
+                        nullptr, &err))
+      wrong("%s", err.message);
+    HOLDS(back.same(values));
+  }
+  if (wants.places && wants.values && n > 0) collect(n, both[1].places, both[1].values, value_bytes, value_off, values);
   ++runs;
 }
 
@@ -205,11 +213,11 @@ void spread(size_t n, u32 shards, const size_t (&bytes)[2], size_t off, random_n
   for (u32 s = 0; s < shards; ++s) last = begins[s] < begins[s + 1] ? s : last;
   second[last] = nullptr;
   memory back(n * bytes[0], off), flags(n * bytes[1]);
-  gpuhash_ungroup_request u = GPUHASH_UNGROUP_REQUEST_INIT;
+  gpuhash_collect_request u = GPUHASH_COLLECT_REQUEST_INIT;
   u.n = n, u.places = places.of<u32>(), u.offsets = begins.data(), u.shards = shards, u.device.kind = GPUHASH_CUDA;
-  u.arrays = 2, u.grouped[0] = {from.data(), bytes[0], back.data()},
-  u.grouped[1] = {second.data(), bytes[1], flags.data()};
-  if (gpuhash_ungroup(&u, &err)) wrong("%s", err.message);
+  u.arrays = 2, u.collected[0] = {from.data(), bytes[0], back.data()},
+  u.collected[1] = {second.data(), bytes[1], flags.data()};
+  if (gpuhash_collect(&u, &err)) wrong("%s", err.message);
   HOLDS(back.same(values));
   for (size_t i = 0; i < n; ++i) {
     u32 s = 0;

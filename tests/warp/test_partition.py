@@ -92,7 +92,13 @@ MUTANTS = [
         "set_digit(digit_bits, r.shards / most_digits);",
     ),
     # the way back
-    Mutant("back-to-where-it-is", KERNELS, "s.places[row + i * partition_threads]", "u32(row + i * partition_threads)"),
+    Mutant("back-to-where-it-is", KERNELS, "to[order[i]] = from[i];", "to[i] = from[i];"),
+    Mutant(
+        "first-unit-of-a-row", KERNELS, "u64(order[i / units]) * units + i % units", "u64(order[i / units]) * units"
+    ),
+    Mutant(
+        "collected-where-it-is", KERNELS, "s.places[row + i * partition_threads]", "u32(row + i * partition_threads)"
+    ),
     Mutant("first-word-of-a-row", KERNELS, "i % a.words", "u64(0)"),
     Mutant("places-in-the-shard", KERNELS, "u32(base[digit] + x)", "u32(base[digit] + x - w.totals[digit])"),
     Mutant("places-of-all-in-a-shard", KERNELS, "(place - w.totals[digit])", "place"),
@@ -100,7 +106,7 @@ MUTANTS = [
     Mutant("nowhere-is-one", KERNELS, "rows ? rows[index] : Word(0)", "rows ? rows[index] : Word(1)"),
     Mutant("second-array-is-left-out", KERNELS, "r.arrays == 2 && !two", "r.arrays == 3"),
     Mutant("bytes-beside-wide-rows", KERNELS, "if (bytes) bring(*bytes, nullptr);", ";"),
-    Mutant("seconds-are-bytes", KERNELS, "r.arrays == 2 && r.grouped[1].bytes == 1", "r.arrays == 2"),
+    Mutant("seconds-are-bytes", KERNELS, "r.arrays == 2 && r.collected[1].bytes == 1", "r.arrays == 2"),
     Mutant("room-of-a-pass", PLAN, "passed = take(two ? 4 * n : 0);", "passed = at;"),
     Mutant(
         "first-row-of-the-array",

@@ -231,30 +231,38 @@ GPUHASH_API gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_req
                                                      gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err);
 
-/* Brings grouped rows, such as the answers of tables for the keys of each shard, back into the order of the rows. The
- * rows of shard s lie at from[s] on, so that places offsets[s] to offsets[s + 1] - 1 are those of from[s]; row i of `to`
- * becomes the row at places[i]. Up to two arrays are brought back in one pass. */
-typedef struct gpuhash_grouped {
+/* Brings grouped rows, such as the answers of tables for the keys of each shard, back into the order of the rows: row
+ * order[i] of `to` becomes row i of `from`, of n rows of `bytes` bytes each; rows of `to` that order does not name do
+ * not change. order: row numbers, of which no two are equal, as out_order of a partition. On a CUDA device all three
+ * arrays lie there and everything is queued on the stream, which may be one that is being captured; on the CPU stream
+ * is NULL. `from` and `to` have no byte in common. */
+GPUHASH_API gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const void *from, size_t bytes, void *to,
+                                           gpuhash_device device, void *stream, gpuhash_error *err);
+
+/* The same by places instead of order, of rows that lie apart, shard by shard: those of shard s lie at from[s] on, and
+ * have the places offsets[s] to offsets[s + 1] - 1. Row i of `to` becomes the row at places[i]. One pass brings up to two
+ * arrays. */
+typedef struct gpuhash_collected {
   const void *const *from; /* of each shard, which may be on another device; NULL: rows of the shard become 0 */
   size_t bytes;            /* of a row */
   void *to;                /* n rows; no byte of it is in `from` */
-} gpuhash_grouped;
+} gpuhash_collected;
 
-typedef struct gpuhash_ungroup_request {
+typedef struct gpuhash_collect_request {
   size_t struct_size;
   size_t n;
   const uint32_t *places; /* of each row, less than n, as out_places of a partition */
   uint32_t shards;        /* 1 to GPUHASH_MOST_SPREAD; rows of more shards lie in one array: as those of one shard */
   const int64_t *offsets; /* shards + 1, of which the last one is n, in memory of the host */
   uint32_t arrays;        /* 1 or 2 */
-  gpuhash_grouped grouped[2];
+  gpuhash_collected collected[2];
   gpuhash_device device; /* of places and `to`; everything is queued on the stream, also one that is being captured */
   void *stream;          /* NULL for the CPU */
-} gpuhash_ungroup_request;
-#define GPUHASH_UNGROUP_REQUEST_INIT \
-  {sizeof(gpuhash_ungroup_request), 0, NULL, 1, NULL, 1, {{NULL, 0, NULL}, {NULL, 0, NULL}}, {0, 0}, NULL}
+} gpuhash_collect_request;
+#define GPUHASH_COLLECT_REQUEST_INIT \
+  {sizeof(gpuhash_collect_request), 0, NULL, 1, NULL, 1, {{NULL, 0, NULL}, {NULL, 0, NULL}}, {0, 0}, NULL}
 
-GPUHASH_API gpuhash_status gpuhash_ungroup(const gpuhash_ungroup_request *request, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_collect(const gpuhash_collect_request *request, gpuhash_error *err);
 
 /* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the
  * number of each row's group. Elements are equal if their bits are. Nothing comes back to the host, unless host_groups

@@ -162,53 +162,72 @@ static void places(void) {
   REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shard_values is set, and values is NULL", gpuhash_partition(&r, &err));
 }
 
-/* The way back, of rows that lie where their shards are. */
+/* The way back; rows that are not named stay what they were. */
 static void back(void) {
+  const gpuhash_device cpu = {GPUHASH_CPU, 0};
+  const int64_t to_rows[3] = {4, 0, 2};
+  const char grouped[] = "aabbcc";
+  char rows_of_two[] = "0123456789";
+  OK(gpuhash_ungroup(3, to_rows, grouped, 2, rows_of_two, cpu, NULL, &err));
+  EXPECT(!memcmp(rows_of_two, "bb23cc67aa", 10));
+  OK(gpuhash_ungroup(0, NULL, NULL, 2, NULL, cpu, NULL, NULL));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "bytes is 0; a row has at least one byte",
+          gpuhash_ungroup(3, to_rows, grouped, 0, rows_of_two, cpu, NULL, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "order is NULL, and n is 3",
+          gpuhash_ungroup(3, NULL, grouped, 2, rows_of_two, cpu, NULL, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "from is NULL", gpuhash_ungroup(3, to_rows, NULL, 2, rows_of_two, cpu, NULL, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "to is NULL", gpuhash_ungroup(3, to_rows, grouped, 2, NULL, cpu, NULL, &err));
+  const gpuhash_device none = {7, 0};
+  EXPECT(gpuhash_ungroup(3, to_rows, grouped, 2, rows_of_two, none, NULL, &err) != GPUHASH_OK);
+}
+
+/* The way back of rows that lie where their shards are. */
+static void collected(void) {
   const uint32_t place[5] = {4, 0, 2, 1, 3};
   const int64_t offsets[4] = {0, 2, 2, 5};
   const void *const words[3] = {"aabb", NULL, "ccddee"}, *const bytes[3] = {NULL, NULL, "xyz"};
   char to[11] = "0123456789", flags[6] = "01234";
-  const gpuhash_grouped two[2] = {{words, 2, to}, {bytes, 1, flags}};
-  gpuhash_ungroup_request r = GPUHASH_UNGROUP_REQUEST_INIT;
-  OK(gpuhash_ungroup(&r, &err));
+  const gpuhash_collected two[2] = {{words, 2, to}, {bytes, 1, flags}};
+  gpuhash_collect_request r = GPUHASH_COLLECT_REQUEST_INIT;
+  OK(gpuhash_collect(&r, &err));
   r.n = 5;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.places is NULL, and n is 5", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.places is NULL, and n is 5", gpuhash_collect(&r, &err));
   r.places = place;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.offsets is NULL, and n is 5", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.offsets is NULL, and n is 5", gpuhash_collect(&r, &err));
   r.offsets = offsets;
   REFUSED(GPUHASH_INVALID_ARGUMENT, "request.offsets are from 0 to 2; they are from 0 to n, 5",
-          gpuhash_ungroup(&r, &err));
+          gpuhash_collect(&r, &err));
   r.shards = 3;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.grouped[0].bytes is 0", gpuhash_ungroup(&r, &err));
-  r.grouped[0] = two[0];
-  OK(gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.collected[0].bytes is 0", gpuhash_collect(&r, &err));
+  r.collected[0] = two[0];
+  OK(gpuhash_collect(&r, &err));
   EXPECT(!memcmp(to, "eeaaccbbdd", 10));
   memset(to, '-', 10);
   r.arrays = 2;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.grouped[1].bytes is 0", gpuhash_ungroup(&r, &err));
-  r.grouped[1] = two[1];
-  OK(gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.collected[1].bytes is 0", gpuhash_collect(&r, &err));
+  r.collected[1] = two[1];
+  OK(gpuhash_collect(&r, &err));
   EXPECT(!memcmp(to, "eeaaccbbdd", 10));
   EXPECT(!memcmp(flags, "z\0x\0y", 5));
-  r.grouped[1].to = NULL;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.grouped[1].to is NULL", gpuhash_ungroup(&r, &err));
-  r.grouped[1] = two[1];
-  r.grouped[1].from = NULL;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.grouped[1].from is NULL", gpuhash_ungroup(&r, &err));
+  r.collected[1].to = NULL;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.collected[1].to is NULL", gpuhash_collect(&r, &err));
+  r.collected[1] = two[1];
+  r.collected[1].from = NULL;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.collected[1].from is NULL", gpuhash_collect(&r, &err));
   const int64_t backwards[4] = {0, 3, 2, 5};
   r.offsets = backwards;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.offsets[1] is 3, more than the next one", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.offsets[1] is 3, more than the next one", gpuhash_collect(&r, &err));
   r.arrays = 3;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.arrays is 3; pass 1 or 2", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.arrays is 3; pass 1 or 2", gpuhash_collect(&r, &err));
   r.shards = 17;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shards is 17; pass 1 to 16", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shards is 17; pass 1 to 16", gpuhash_collect(&r, &err));
   r.shards = 0;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shards is 0", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shards is 0", gpuhash_collect(&r, &err));
   r.n = (size_t)1 << 32;
-  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.n is 4294967296; pass fewer than 2^32 rows", gpuhash_ungroup(&r, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.n is 4294967296; pass fewer than 2^32 rows", gpuhash_collect(&r, &err));
   const gpuhash_device none = {7, 0};
   r.n = 5, r.shards = 3, r.arrays = 1, r.offsets = offsets, r.device = none;
-  EXPECT(gpuhash_ungroup(&r, &err) != GPUHASH_OK);
+  EXPECT(gpuhash_collect(&r, &err) != GPUHASH_OK);
 }
 
 int main(void) {
@@ -218,6 +237,7 @@ int main(void) {
   }
   places();
   back();
+  collected();
   uses(1);
   uses(3);
   uses(0);
