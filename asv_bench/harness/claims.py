@@ -129,7 +129,8 @@ def mixtures_of_slabs(rows: Rows) -> Judged:
 def beside_lists(rows: Rows) -> Judged:
     names = list(dict.fromkeys(row["mixture"] for row in rows))  # from the most to the fewest updates
     ours, lists = (
-        [values(rows, "M_per_s", table=table, mixture=name) for name in names] for table in ("slab_hash", "chained")
+        [values(rows, "M_per_s", table=table, mixture=name) for name in names]
+        for table in ("slab_hash", lambda table: table != "slab_hash")
     )
     factors = [
         geometric_mean([a / b for a, b in zip(of_slabs, of_lists, strict=True)])

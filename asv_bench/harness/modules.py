@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from .figure import Settings
+
 ROOT = Path(__file__).resolve().parents[2]
 OF_SOURCE = {"plugin_host.cpp": ["-DGPUHASH_ISA=baseline"]}  # of no other: functions of one name would be merged
 
@@ -16,3 +18,9 @@ def link(compiler: str, objects: list[str], module: Path) -> None:
     options = [f"-Xlinker={option}" if with_cuda else f"-Wl,{option}" for option in hidden]
     options += ["-cudart", "static"] if with_cuda else []
     subprocess.run([compiler, "-shared", *options, *objects, "-o", str(module)], check=True, capture_output=True)
+
+
+def arch_of(settings: Settings) -> str:
+    """What nvcc calls the architecture of the device, "sm_90": that of --option arch=, or its own."""
+    own = settings.options.get("arch")
+    return own or f"sm_{settings.device.xp.cuda.Device().compute_capability}"
