@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
-import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -18,9 +16,8 @@ import numpy as np
 
 import pygpuhash as gh
 
-from .devices import Unavailable
 from .figure import Settings
-from .modules import arch_of
+from .modules import arch_of, compile_source
 from .runs import Wrong
 
 MOST_WORDS = 1 << 31  # a link is twice the number of a word
@@ -28,19 +25,10 @@ MOST_LEVELS = 24
 
 
 @cache
-def library(arch: str) -> Any:
+def library(arch: str | None) -> Any:
     """The functions, for CUDA or, without an architecture, for the CPU."""
-    compiler = shutil.which("nvcc" if arch else "c++")
-    if compiler is None:
-        what = "nvcc" if arch else "a C++ compiler (c++)"
-        raise Unavailable(f"sets with a node for each key are compiled when they are needed: put {what} on PATH")
     target = Path(tempfile.mkdtemp(prefix="gpuhash-nodes-")) / "one_thread_each.so"
-    flags = ["-x", "cu", f"-arch={arch}", "-Xcompiler=-fPIC"] if arch else ["-march=native", "-pthread", "-fPIC"]
-    source = Path(__file__).with_name("one_thread_each.cpp")
-    command = [compiler, "-std=c++20", "-O3", *flags, "-shared", str(source), "-o", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Unavailable(f"{compiler} does not compile {source.name}: {done.stderr[-500:]}")
+    compile_source("one_thread_each.cpp", target, arch, ["-shared"], ["-fPIC", "-pthread"])
     functions = ctypes.CDLL(str(target))
     for function in (functions.skiplist_serve, functions.lists_serve):
         function.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_size_t]
@@ -57,7 +45,7 @@ class OneThreadEach:
         if words >= MOST_WORDS:
             raise gh.InvalidArgument(f"{words:,} words of nodes are more than 2^31: ask for fewer elements with --n")
         self.device, self.shape, self.calls = settings.device, shape, 0
-        self.function = getattr(library(arch_of(settings) if settings.on_cuda else ""), f"{kind}_serve")
+        self.function = getattr(library(arch_of(settings) if settings.on_cuda else None), f"{kind}_serve")
         self.threads = settings.threads or len(os.sched_getaffinity(0))
         self.words = self.device.xp.zeros(words, np.uint32)
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import platform
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +19,7 @@ from .charts import Chart
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
 from .keys import drawn
-from .modules import OF_SOURCE, ROOT, link
+from .modules import arch_of, compile_module
 from .one_thread_each import skiplist
 from .runs import Wrong
 
@@ -281,31 +278,10 @@ def blocks_of(registers: int, warps: int) -> int:
 
 def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     """skiplist with so many warps to a block, compiled here: (module, registers of the kernel of mixtures)."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        raise Unavailable("table II compiles the structure for each number of warps: put nvcc on PATH")
-    includes = [f"-I{ROOT / folder_}" for folder_ in ("plugins/skiplist", ".", "libgpuhash/include")]
-    own = folder / str(warps)  # a module is called after its structure
-    own.mkdir()
-    sizes = own / "sizes.hpp"
+    sizes = folder / f"sizes_{warps}.hpp"
     sizes.write_text(f'#define GPUHASH_SIZES {{"cuda.block_warps", {warps}}}\n')
-    common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", "-include", str(sizes), *includes]
-    common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-Xcompiler=-fPIC"]
-    common += [f"-arch={arch}", "--expt-relaxed-constexpr", "-Xcompiler=-fvisibility=hidden", "--resource-usage"]
-    if platform.machine() == "x86_64":
-        common.append("-Xcompiler=-mcx16")
-    objects, said = [], ""
-    for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
-        objects.append(own / f"{source}.o")
-        command = [nvcc, *common, *OF_SOURCE.get(source, []), "-c", str(ROOT / "plugins/skiplist" / source)]
-        command += ["-o", str(objects[-1])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if "error" in line]
-            raise Unavailable(f"nvcc does not compile {source} for {warps} warps: {chr(10).join(errors)[:500]}")
-        said += done.stderr + done.stdout
-    module = own / "gpuhash_skiplist.so"
-    link(nvcc, [str(target) for target in objects], module)
+    flags = ["-include", str(sizes), "--resource-usage"]
+    module, said = compile_module("skiplist", folder / str(warps), arch, flags)
     return module, registers_of(said, warps)
 
 
@@ -315,7 +291,7 @@ def table_ii(settings: Settings) -> Figure:
         raise Unavailable("table II is about the warps of a GPU: pass --device cuda")
     span = min(1_000_000, 10 * _operations(settings))
     rows: list[dict[str, Any]] = []
-    folder, arch = Path(tempfile.mkdtemp(prefix="gpuhash-warps-")), settings.options.get("arch", "sm_90")
+    folder, arch = Path(tempfile.mkdtemp(prefix="gpuhash-warps-")), arch_of(settings)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         modules = list(pool.map(lambda warps: module_with(warps, folder, arch), WARPS))
     options = {key: value for key, value in settings.options.items() if key != "arch"}
