@@ -253,8 +253,8 @@ int main(int argc, char** argv) {
     for (const u64 w : stash) stashed += is_live<pair32>(w);
     printf("%s %llu", argv[a], u64(end) - c.counts[no_place]);
     for (const u64 cycles : c.cycles) printf(" %llu", cycles);
-    printf(" %llu %llu %llu %llu %llu %llu", u64(c.locks), u64(c.moves), u64(c.counts[evicted]), u64(c.longest), stashed,
-           u64(c.counts[no_place]));
+    printf(" %llu %llu %llu %llu %llu %llu", u64(c.locks), u64(c.moves), u64(c.counts[evicted]), u64(c.longest),
+           stashed, u64(c.counts[no_place]));
     for (int i = 0; i < 4; ++i) printf(" %llu", u64(c.counts[of_length + i]));
     puts("");
   }

@@ -6,7 +6,10 @@
 
 // What one<F>() makes for each format, in the order of format_id.
 #if defined(GPUHASH_PAIR32_ONLY)  // a module that is compiled for a benchmark of tables of pairs of 4 and 4 bytes
-#define GPUHASH_OF_FORMATS(one) {{}, one<pair32>(), {}, {}}
+#define GPUHASH_OF_FORMATS(one) \
+  {                             \
+    {}, one<pair32>(), {}, {}   \
+  }
 #else
 #define GPUHASH_OF_FORMATS(one) {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()}
 #endif
