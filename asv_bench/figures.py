@@ -77,7 +77,7 @@ NAMES = {
 def titled(backend: str, name: str, title: str) -> str:
     """The title of a plot, which names the paper and its figure or table."""
     kind = "figure " if name[0].isdigit() else "table " if name.isupper() else ""
-    own = title.partition(": ")[2] if title.lower().startswith(("figure ", "table i")) else title
+    own = title.partition(": ")[2] if title.startswith(("Figure ", "Table I")) else title
     return f"{NAMES[backend]}, {kind}{name}: {own}"
 
 

@@ -65,9 +65,13 @@ class OneThreadEach:
             raise Wrong(f"CUDA error {error} at a batch of {len(keys):,} operations")
         return status
 
+    def serve_all(self, operation: str, keys: Any) -> Any:
+        """The same of one operation for all keys: "insert", "erase" or "find"."""
+        return self.serve(self.device.xp.full(len(keys), int(gh.Op[operation.upper()]), np.uint8), keys)
+
     def holds(self, keys: Any) -> Any:
         """Is each of the keys there?"""
-        return self.serve(self.device.xp.full(len(keys), int(gh.Op.FIND), np.uint8), keys) == 1
+        return self.serve_all("find", keys) == 1
 
 
 def skiplist(settings: Settings, keys: int, nodes: int) -> OneThreadEach:

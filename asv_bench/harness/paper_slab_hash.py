@@ -241,7 +241,7 @@ def fill(settings: Settings, table: gh.Table | OneThreadEach, n: int) -> None:
     values = xp.arange(n, dtype=np.uint32)
     keys = random_keys(xp, values, 4)
     if isinstance(table, OneThreadEach):
-        if int(table.serve(xp.full(n, int(gh.Op.INSERT), np.uint8), keys).sum()) != n:
+        if int(table.serve_all("insert", keys).sum()) != n:
             raise Wrong(f"figure 7b: lists do not take {n:,} keys")
     else:
         table.insert(keys, values)
