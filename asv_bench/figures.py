@@ -4,33 +4,35 @@
     python -m asv_bench.figures hive price              time by that of the protocol with the mistakes of the paper
     python -m asv_bench.figures hive resizing           batches while the table grows; expansion, contraction, rebuilds
     python -m asv_bench.figures hive 3                  expected by observed collisions of the hash functions (CSR)
-    python -m asv_bench.figures hive 5                  inserts by pairs and triples of hash functions (CPU)
+    python -m asv_bench.figures hive 5                  inserts by pairs and triples of hash functions
     python -m asv_bench.figures hive 6                  inserts against n at load 0.95; 7: finds; 8: a mixture
-    python -m asv_bench.figures hive 9                  time of each step of an insert; locks, evictions (CPU)
+    python -m asv_bench.figures hive 9                  time of each step of an insert; locks, evictions
     python -m asv_bench.figures linear_probe table      time of each batch of inserts against the load factor
     python -m asv_bench.figures linear_probe probe      probe lengths at load 0.50 and 0.97
-    python -m asv_bench.figures skiplist 8              ratio to a skiplist with a node per key (CPU)
+    python -m asv_bench.figures skiplist 8              ratio to a skiplist with a node per key
     python -m asv_bench.figures skiplist 9              mixtures against the range of keys; 10: single ones; memory
     python -m asv_bench.figures skiplist II             mixtures by the warps of a block (CUDA, the compiler nvcc)
     python -m asv_bench.figures slab_hash 4a            build rate against memory utilisation
-    python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7; 7b beside lock-free lists (CPU)
+    python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7; 7b beside lock-free lists
     python -m asv_bench.figures stadium 13              clStash against Stash by the load, and hybrid_from (CUDA)
     python -m asv_bench.figures stadium 14              ratio to a cuckoo table (CUDA); 16: in host memory
     python -m asv_bench.figures stadium 15              inserts and finds apart, and in one batch
     python -m asv_bench.figures stadium 17              a table in host memory, by pairs, tickets and order
     python -m asv_bench.figures stadium 18              what tickets and collaborative lanes give
-    python -m asv_bench.figures stadium 19              rates by the sizes of keys, values and tickets
+    python -m asv_bench.figures stadium 19              rates by sizes of keys, values, tickets; 19b: on the host
     python -m asv_bench.figures stadium I               lanes that are active in inserts (CUDA, the profiler ncu)
     python -m asv_bench.figures stadium batches         a table in host memory, by the size of batches
 
 hive reproduces figures 3 and 5 to 9 of M. S. H. Polak, D. Troendle, B. Jang, "Hive Hash Table"; linear_probe reproduces
 D. Farrell, "A Simple GPU Hash Table" (2020); skiplist reproduces figures 8 to 10 and table II of N. Moscovici,
-N. Cohen, E. Petrank, "A GPU-Friendly Skiplist Algorithm" (2017), the table by modules that are compiled for each number
-of warps (--option arch=sm_90 says for which GPU); slab_hash reproduces
-section VI of S. Ashkiani, M. Farach-Colton, J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces
-figures 13 to 19 and table I of F. Khorasani and others, "Stadium Hashing" (2015); parts (b) and (d) of figure 19 are
-those with --option placement=host. Where the slab paper compares with
-another static table, the comparison here is with linear_probe at the same utilisation. Writes
+N. Cohen, E. Petrank, "A GPU-Friendly Skiplist Algorithm" (2017); slab_hash reproduces section VI of S. Ashkiani,
+M. Farach-Colton, J. D. Owens, "A Dynamic Hash Table for the GPU" (2018), with linear_probe at the same utilisation
+where the paper compares with another static table; stadium reproduces figures 13 to 19 and table I of F. Khorasani and
+others, "Stadium Hashing" (2015), parts (b) and (d) of figure 19 as 19b.
+
+On CUDA, hive 5 and 9, skiplist 8 to 10 and II, and slab_hash 7b are of code that is compiled when it is needed: nvcc
+has to be on PATH, and for hive and II the sources have to be there, as in a checkout of the repository. --option
+arch=sm_90 says for which GPU, if not for its own; --option modules=DIR keeps the modules of hive 5. Writes
 <output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
 """
 
@@ -75,7 +77,7 @@ NAMES = {
 def titled(backend: str, name: str, title: str) -> str:
     """The title of a plot, which names the paper and its figure or table."""
     kind = "figure " if name[0].isdigit() else "table " if name.isupper() else ""
-    own = title.partition(": ")[2] if title.lower().startswith(("figure ", "table i")) else title
+    own = title.partition(": ")[2] if title.startswith(("Figure ", "Table I")) else title
     return f"{NAMES[backend]}, {kind}{name}: {own}"
 
 

@@ -87,6 +87,8 @@ def ours(claim: Claim, kind: str, results: Path, place: dict[str, int]) -> tuple
     unknown = [result.commit[:8] for result in found if result.commit[:8] not in place]
     if unknown:
         raise Broken(f"docs/figures/commits.csv lacks {unknown[0]}: python -m asv_bench.paper_table")
+    if kind == "cpu" and claim.gpu_only:
+        return f"of a GPU only: {claim.gpu_only}", None
     if claim.check is None or not found:
         return "not measured", None
     latest = max(found, key=lambda result: place[result.commit[:8]])
@@ -117,9 +119,7 @@ def line(claim: Claim, results: Path, place: dict[str, int]) -> tuple[str, ...]:
     why = ""
     if False in judged or claim.check is None:
         why = claim.unlike or "not examined"
-    command = "-"
-    if claim.check or claim.command:
-        command = f"`python -m asv_bench.figures {claim.command or f'{claim.structure} {claim.figure}'}`"
+    command = f"`python -m asv_bench.figures {claim.structure} {claim.figure}`" if claim.check else "-"
     data = f"[values](figures/{claim.structure}-{claim.figure}.csv)"
     return (
         claim.figure,

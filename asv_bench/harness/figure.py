@@ -30,8 +30,9 @@ class Settings:
         return self.device.name != "cpu"
 
     def record(self) -> dict[str, Any]:
-        """For the JSON file."""
-        return {"n": self.n, "slots": self.slots, "repeats": self.repeats, "threads": self.threads, **self.options}
+        """For the JSON file, without the folder in which compiled modules are kept."""
+        options = {key: value for key, value in self.options.items() if key != "modules"}
+        return {"n": self.n, "slots": self.slots, "repeats": self.repeats, "threads": self.threads, **options}
 
 
 @dataclass

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
-import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,9 +14,8 @@ import numpy as np
 import pygpuhash as gh
 
 from .charts import Chart
-from .devices import Unavailable
 from .figure import Figure, Settings, series
-from .modules import OF_SOURCE, ROOT, link
+from .modules import arch_of, compile_module
 from .runs import TableRun
 
 # What the paper's inserts and misses do without (tests/model/mutants/hive.def). They still go to the home first and
@@ -40,33 +37,8 @@ AMONG_WRITERS = ("execute_hit", "execute_miss")  # finds that a batch of several
 
 def module_with(mistakes: str, folder: Path, arch: str | None) -> Path:
     """hive compiled here, with these mistakes; for CUDA, too, if there is an architecture."""
-    compiler = shutil.which("nvcc" if arch else "c++")
-    if compiler is None:
-        raise Unavailable(
-            f"the price is that of a module compiled with mistakes: put {'nvcc' if arch else 'c++'} on PATH"
-        )
-    folder = folder / ("mistaken" if mistakes else "right")
-    folder.mkdir()
-    includes = [f"-I{ROOT / part}" for part in ("plugins/hive", ".", "libgpuhash/include")]
-    flags = ["-std=c++20", "-O3", "-DNDEBUG", *includes, f'-DGPUHASH_PLANTED="{mistakes}"']
-    flags += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1"]
-    for_host = ["-fPIC", "-fvisibility=hidden", "-march=native"]
-    if arch:
-        flags += [*(f"-Xcompiler={flag}" for flag in for_host), "-DGPUHASH_WITH_CUDA=1", f"-arch={arch}"]
-        flags += ["--expt-relaxed-constexpr"]
-    else:
-        flags += for_host
-    sources = ["plugin.cpp", "plugin_host.cpp", *(["plugin_cuda.cu"] if arch else [])]
-    objects = [str(folder / f"{source}.o") for source in sources]
-    for source, target in zip(sources, objects, strict=True):
-        command = [compiler, *flags, *OF_SOURCE.get(source, []), "-c", str(ROOT / "plugins/hive" / source)]
-        command += ["-o", target]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Unavailable(f"{compiler} does not compile {source}: {done.stderr[-800:]}")
-    module = folder / "gpuhash_hive.so"  # the host knows it by this name
-    link(compiler, objects, module)
-    return module
+    flags = [f'-DGPUHASH_PLANTED="{mistakes}"', "-DGPUHASH_PAIR32_ONLY"]
+    return compile_module("hive", folder / ("mistaken" if mistakes else "right"), arch, flags, ["-march=native"])[0]
 
 
 class Counting(TableRun):
@@ -101,7 +73,7 @@ def price(settings: Settings) -> Figure:
     n, on = settings.n or (1 << 26 if settings.on_cuda else 1 << 21), settings.device
     given = {key: value for key, value in settings.options.items() if key != "arch"}
     options = {"parts": "never"} | given  # the protocol, element by element
-    arch = settings.options.get("arch", "sm_90") if settings.on_cuda else None
+    arch = arch_of(settings) if settings.on_cuda else None
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="gpuhash-price-") as folder, ThreadPoolExecutor(2) as pool:
         built = pool.map(lambda mistakes: module_with(mistakes, Path(folder), arch), ("", " ".join(MISTAKES)))

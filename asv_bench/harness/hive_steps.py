@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from .devices import Unavailable
+from .modules import ROOT, compile_source
 from .runs import Wrong
 
-ROOT = Path(__file__).resolve().parents[2]
 STEPS = ("home", "other buckets", "lock and claim", "evict", "stash")
 CHAINS = ("chains of 1", "of 2", "of 3", "longer")  # inserts by the keys that they moved
 COUNTS = ("locks", "moves", "evicting", "longest", "stashed", "full", *CHAINS)
@@ -19,25 +18,26 @@ PER_INSERT = ("locks", "moves", "evicting")
 NOTE = "each step with the time that it takes to read the clock"
 
 
-def run(slots: int, bucket: int, ways: int, loads: Sequence[float], repeats: int) -> dict[float, list[dict[str, int]]]:
-    """For each load and repeat: inserts into an empty table, cycles of each of STEPS, and COUNTS."""
-    compiler = shutil.which("c++")
-    if compiler is None:
-        raise Unavailable("the steps of inserts are timed by a program that needs a C++ compiler on PATH (c++)")
+def run(
+    slots: int, bucket: int, ways: int, loads: Sequence[float], repeats: int, arch: str | None
+) -> dict[float, list[dict[str, int]]]:
+    """For each load and repeat: inserts into an empty table, cycles of each of STEPS, and COUNTS.
+
+    `arch`: of a GPU, whose warps have an element each at a time; None: one thread of the CPU.
+    """
+    if not (ROOT / "plugins" / "hive").is_dir():
+        raise Unavailable("the steps of inserts are timed in hive's sources: run it from a checkout of the repository")
     with tempfile.TemporaryDirectory(prefix="gpuhash-steps-") as folder:
         target = Path(folder) / "hive_steps"
-        command = [compiler, "-std=c++20", "-O3", "-march=native", f"-DHIVE_BUCKET_BITS={bucket.bit_length() - 1}"]
-        command += [
-            f"-I{ROOT}",
-            f"-I{ROOT / 'libgpuhash' / 'include'}",
-            str(Path(__file__).with_name("hive_steps.cpp")),
-        ]
-        subprocess.run([*command, "-o", str(target)], check=True)
+        flags = [f"-DHIVE_BUCKET_BITS={bucket.bit_length() - 1}"]
+        flags += [f"-I{ROOT / part}" for part in (".", "libgpuhash/include", "plugins/hive")]
+        compile_source("hive_steps.cpp", target, arch, flags, [])
         seen: dict[float, list[dict[str, int]]] = {load: [] for load in loads}
         for _ in range(repeats):
-            done = subprocess.run(
-                [str(target), str(slots), str(ways), *map(str, loads)], check=True, capture_output=True, text=True
-            )
+            command = [str(target), str(slots), str(ways), *map(str, loads)]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            if done.returncode:
+                raise Wrong(f"hive_steps ended with status {done.returncode}: {done.stderr[-500:]}")
             for load, line in zip(loads, done.stdout.splitlines(), strict=True):
                 names = ("inserts", *STEPS, *COUNTS)
                 row = dict(zip(names, map(int, line.split()[1:]), strict=True))

@@ -47,3 +47,14 @@ def shuffled(xp: Any, n: int, salt: int = 0) -> Any:
     index += np.uint64(n // 3 + salt)
     index %= np.uint64(n)
     return index
+
+
+def drawn(xp: Any, n: int, below: int, salt: int = 0) -> Any:
+    """n numbers below `below`, at most 2^32, random to the eye, as uint32. `salt` picks others."""
+    index = xp.arange(n, dtype=np.uint64)
+    index += np.uint64(salt << 32)
+    numbers = random_keys(xp, index, 8)
+    numbers >>= np.uint64(32)
+    numbers *= np.uint64(below)
+    numbers >>= np.uint64(32)
+    return numbers.astype(np.uint32)

@@ -10,29 +10,28 @@ import numpy as np
 
 import pygpuhash as gh
 
-from . import hashes, hive_steps
+from . import hashes, hive_hashes, hive_steps
 from .ceilings import Ceilings, label
 from .charts import Chart
-from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
 from .hive_price import price
 from .keys import random_keys, shuffled
+from .modules import arch_of
 from .runs import POISON, TableRun, Wrong
 
 LOAD = 0.95  # of the paper's tables in figures 5 to 8
 LOADS = (0.55, 0.65, 0.75, 0.85, 0.9, 0.95, 0.97)  # of figure 9, and of the sweep
 STEPS = 128
 MIXTURE = (0.5, 0.3, 0.2)  # figure 8: inserts or replaces, finds, erases
-# Figure 5: the default first, then the paper's, and its pairs and triples of what is computed and what is looked up.
-HASHES = (
-    None,
+# Figure 5: the paper's pairs and triples of what is computed and what is looked up. The default comes first.
+HASHES = [
     "bithash1+bithash2",
     "murmur+city",
     "crc32+crc64",
     "bithash1+bithash2+city",
     "bithash1+murmur+city",
     "crc32+crc64+murmur",
-)
+]
 
 
 def achieved_load(settings: Settings) -> Figure:
@@ -154,14 +153,13 @@ def _over_sizes(settings: Settings, operation: str, title: str) -> Figure:
 
 def hash_pairs(settings: Settings) -> Figure:
     """Figure 5: inserts of n keys into an empty table, by the hash functions of its buckets."""
-    if settings.on_cuda:
-        raise Unavailable("hive's hash functions by name are on the CPU only: use --device cpu for this figure")
     rows: list[dict[str, Any]] = []
+    tables = hive_hashes.tables_of(settings, HASHES)
     for n in _sizes(settings):
-        runs = {}
-        for names in HASHES:
-            options = settings.options | ({"hashes": names} if names else {})
-            runs[names or "default"] = TableRun(settings.device, "hive", LOAD, n, (4, 4), settings.threads, **options)
+        runs = {
+            names: TableRun(settings.device, backend, LOAD, n, (4, 4), settings.threads, **options)
+            for names, (backend, options) in tables.items()
+        }
         seconds: dict[str, list[float]] = {names: [] for names in runs}
         for repeat in range(settings.repeats + 1):  # in turn, so that a busy moment is not one pair's alone
             for names, run in runs.items():
@@ -223,23 +221,24 @@ def mixture(settings: Settings) -> Figure:
 
 def insertion_steps(settings: Settings) -> Figure:
     """Figure 9: the share of each step in the time to fill a table, by the load; locks, evictions, chains."""
-    if settings.on_cuda:
-        raise Unavailable("the steps of inserts are timed by one thread of the CPU: use --device cpu for this figure")
-    n, bucket, ways = settings.n or 1 << 20, *(int(settings.options.get(o, d)) for o, d in (("bucket", 8), ("ways", 2)))
+    n = settings.n or (1 << 24 if settings.on_cuda else 1 << 20)
+    bucket, ways = (int(settings.options.get(option, default)) for option, default in (("bucket", 8), ("ways", 2)))
+    arch = arch_of(settings) if settings.on_cuda else None
     rows: list[dict[str, Any]] = []
     summary: list[dict[str, Any]] = []
-    for load, trials in hive_steps.run(n, bucket, ways, LOADS, settings.repeats).items():
+    for load, trials in hive_steps.run(n, bucket, ways, LOADS, settings.repeats, arch).items():
         line: dict[str, Any] = {"load": load}
         for step in hive_steps.STEPS:
             shares = [trial[step] / sum(trial[other] for other in hive_steps.STEPS) for trial in trials]
             line[step] = float(np.median(shares))
             rows.append({"load": load, "step": step, "share": line[step], "min": min(shares), "max": max(shares)})
-        counted = trials[0]  # the same in each
+        counted = trials[0]  # the same in each, of one thread
         line |= {f"{what}/insert": counted[what] / counted["inserts"] for what in hive_steps.PER_INSERT}
         line |= {what: counted[what] for what in (*hive_steps.CHAINS, "longest", "stashed", "full", "inserts")}
         summary.append(line)
         rows.append(line)
-    note = f"filled from empty to this load, {n:,} slots, one thread; {hive_steps.NOTE}"
+    who = "warps of an element each, their cycles added up" if settings.on_cuda else "one thread"
+    note = f"filled from empty to this load, {n:,} slots, {who}; {hive_steps.NOTE}"
     chart = Chart("Figure 9: time of an insert by its steps", "load factor", "share of time", note)
     return Figure(rows, series([row for row in rows if "step" in row], chart, "load", "share", ["step"]), summary)
 

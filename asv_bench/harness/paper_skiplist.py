@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import os
-import platform
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +19,16 @@ import pygpuhash as gh
 from .charts import Chart
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
-from .modules import OF_SOURCE, ROOT, link
+from .keys import drawn
+from .modules import arch_of, compile_module
+from .one_thread_each import skiplist
 from .runs import Wrong
 
 RANGES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 MIXTURES = ((1, 1, 98), (5, 5, 90), (10, 10, 80), (20, 20, 60))  # percent: insert, erase, find
+CLASSIC_RANGES = 10_000_000  # up to which the paper has the other list, whose nodes then used up its memory
 SINGLE = {"insert": gh.Op.INSERT, "erase": gh.Op.ERASE, "find": gh.Op.FIND}
 OURS, CLASSIC = "skiplist", "a node per key"
-
-
-class Classic:
-    """The classic skiplist: classic_skiplist.cpp, compiled when it is needed. On the CPU, 4-byte keys, no values."""
-
-    def __init__(self, settings: Settings, nodes: int) -> None:
-        if settings.on_cuda:
-            raise Unavailable("the classic skiplist runs on the CPU only: use --device cpu for this figure")
-        self.functions, self.threads = _library(), settings.threads or len(_cpus())
-        self.list = self.functions.classic_make(nodes)
-        if not self.list:
-            raise Unavailable(f"no memory for a skiplist of {nodes:,} nodes; ask for fewer elements with --n")
-
-    def close(self) -> None:
-        """Free the list."""
-        self.functions.classic_drop(self.list)
-
-    def serve(self, ops: Any, keys: Any) -> Any:
-        """Status of each operation, 0 or 1."""
-        status = np.empty(len(keys), np.uint8)
-        at = [array.ctypes.data_as(ctypes.c_void_p) for array in (ops, keys, status)]
-        self.functions.classic_serve(self.list, ctypes.c_size_t(len(keys)), *at, self.threads)
-        if int(status.max(initial=0)) > 1:
-            raise Wrong("the classic skiplist ran out of nodes")
-        return status
 
 
 class Ours:
@@ -79,26 +53,13 @@ class Ours:
         """Status of each operation, 0 or 1."""
         return self.table.execute(ops, keys)[1]
 
+    def serve_all(self, operation: str, keys: Any) -> Any:
+        """The same of one operation for all keys, by the call that is for it."""
+        return {"insert": self.table.insert, "erase": self.table.erase, "find": self.table.contains}[operation](keys)
 
-def _cpus() -> set[int]:
-    return os.sched_getaffinity(0)
-
-
-@cache
-def _library() -> Any:
-    compiler = shutil.which("c++")
-    if compiler is None:
-        raise Unavailable("the classic skiplist needs a C++ compiler on PATH (c++)")
-    target = Path(tempfile.mkdtemp(prefix="gpuhash-classic-")) / "classic.so"
-    source = Path(__file__).with_name("classic_skiplist.cpp")
-    command = [compiler, "-std=c++20", "-O3", "-march=native", "-pthread", "-shared", "-fPIC", source, "-o", target]
-    subprocess.run([str(part) for part in command], check=True)
-    library = ctypes.CDLL(str(target))
-    library.classic_make.restype = ctypes.c_void_p
-    library.classic_make.argtypes = [ctypes.c_size_t]
-    library.classic_drop.argtypes = [ctypes.c_void_p]
-    library.classic_serve.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_void_p] * 3, ctypes.c_uint]
-    return library
+    def holds(self, keys: Any) -> Any:
+        """Is each of the keys there?"""
+        return self.table.contains(keys)
 
 
 def _operations(settings: Settings) -> int:
@@ -112,83 +73,109 @@ def _ranges(settings: Settings) -> list[int]:
     return [r for r in RANGES if r <= 10 * _operations(settings)]
 
 
-def _timed(settings: Settings, table: Any, ops: Any, keys: Any, present: int) -> tuple[float, int]:
-    """(seconds, keys that are there afterwards): what every inserted and erased key says has to add up."""
+def _timed(settings: Settings, serve: Callable[[], Any]) -> tuple[float, Any]:
+    """(seconds, status of each operation)."""
     answer: list[Any] = []
-    seconds = settings.device.time(lambda: answer.append(table.serve(ops, keys)))
-    yes = answer[0] != 0
-    after = present + int((yes & (ops == int(gh.Op.INSERT))).sum()) - int((yes & (ops == int(gh.Op.ERASE))).sum())
-    if isinstance(table, Ours) and len(table.table) != after:
-        raise Wrong(f"skiplist has {len(table.table)} keys where its answers add up to {after}")
-    return seconds, after
+    seconds = settings.device.time(lambda: answer.append(serve()))
+    if bool((answer[0].view(np.uint8) > 1).any()):
+        raise Wrong("the skiplist with a node per key ran out of nodes")
+    return seconds, answer[0]
 
 
-def _mixture(settings: Settings, make: Callable[[int], Any], span: int, shares: tuple[int, ...]) -> list[float]:
+def _counted(settings: Settings, table: Any, span: int, there: int) -> None:
+    """Answers have to add up to the keys that are there in the end."""
+    found = int(table.holds(settings.device.xp.arange(span, dtype=np.uint32)).sum())
+    if found != there:
+        raise Wrong(f"{found:,} keys are there, and the answers add up to {there:,}")
+
+
+def _mixture(settings: Settings, make: Callable[[int, int], Any], span: int, shares: tuple[int, ...]) -> list[float]:
     """Seconds of each batch of random operations on a table that half of the keys were inserted into."""
     xp, n = settings.device.xp, _operations(settings)
-    rng = np.random.default_rng(span + shares[0])
-    table = make(span // 2 + (settings.repeats + 1) * n)
-    start = xp.asarray(rng.permutation(span)[: span // 2].astype("u4"))
-    _, there = _timed(settings, table, xp.full(len(start), int(gh.Op.INSERT), np.uint8), start, 0)
+    table = make(span, span // 2 + (settings.repeats + 1) * n)
+    start = _in_any_order(settings, span)[: span // 2]
+    there = int(table.serve_all("insert", start).sum())
     seconds = []
-    for _ in range(settings.repeats + 1):  # the first one does not count
-        share = np.array(shares) / 100
-        ops = xp.asarray(rng.choice(np.array([int(op) for op in SINGLE.values()], np.uint8), n, p=share))
-        keys = xp.asarray(rng.integers(0, span, n, dtype="u4"))
-        taken, there = _timed(settings, table, ops, keys, there)
+    for repeat in range(settings.repeats + 1):  # the first one does not count
+        share = drawn(xp, n, 100, salt=2 * repeat + 1)
+        ops = xp.full(n, int(gh.Op.FIND), np.uint8)
+        ops[share < shares[0] + shares[1]] = int(gh.Op.ERASE)
+        ops[share < shares[0]] = int(gh.Op.INSERT)
+        keys = drawn(xp, n, span, salt=2 * repeat + 2)
+        taken, status = _timed(settings, partial(table.serve, ops, keys))
         seconds.append(taken)
+        inserted, erased = (int(status[ops == int(SINGLE[name])].sum()) for name in ("insert", "erase"))
+        there += inserted - erased
+    _counted(settings, table, span, there)
     table.close()
     return seconds[1:]
 
 
-def _single(settings: Settings, make: Callable[[int], Any], span: int, operation: str) -> list[float]:
+def _in_any_order(settings: Settings, span: int) -> Any:
+    xp = settings.device.xp
+    return xp.argsort(drawn(xp, span, 1 << 32)).astype(np.uint32)
+
+
+def _single(settings: Settings, make: Callable[[int, int], Any], span: int, operation: str) -> list[float]:
     """Seconds of inserting a range's keys into an empty table, erasing them, or finding random ones."""
     xp, n = settings.device.xp, _operations(settings)
-    rng = np.random.default_rng(span)
     seconds = []
-    for _ in range(settings.repeats + 1):
-        table = make(span)
-        keys = xp.asarray(rng.permutation(span).astype("u4"))
-        ops = xp.full(span, int(gh.Op.INSERT), np.uint8)
-        taken, there = _timed(settings, table, ops, keys, 0)
-        if operation != "insert":
-            count = n if operation == "find" else span
-            keys = xp.asarray(rng.integers(0, span, n, dtype="u4")) if operation == "find" else keys[::-1].copy()
-            ops = xp.full(count, int(SINGLE[operation]), np.uint8)
-            taken, there = _timed(settings, table, ops, keys, there)
-        if there != (0 if operation == "erase" else span):
-            raise Wrong(f"{operation}: {there} keys are there afterwards")
+    keys = _in_any_order(settings, span)
+    for repeat in range(settings.repeats + 1):
+        table = make(span, span)
+        taken, status = _timed(settings, partial(table.serve_all, "insert", keys))
+        if operation == "find":
+            asked = drawn(xp, n, span, salt=repeat + 1)
+            taken, status = _timed(settings, partial(table.serve_all, "find", asked))
+        if operation == "erase":
+            taken, status = _timed(settings, partial(table.serve_all, "erase", keys[::-1].copy()))
+        if not bool((status == 1).all()):
+            raise Wrong(f"{operation}: {int((status != 1).sum()):,} answers of {len(status):,} are wrong")
+        _counted(settings, table, span, 0 if operation == "erase" else span)
         table.close()
         seconds.append(taken)
     return seconds[1:]
 
 
-def _makers(settings: Settings, classic: bool) -> dict[str, Callable[[int], Any]]:
-    makers: dict[str, Callable[[int], Any]] = {OURS: lambda keys: Ours(settings, min(keys, 1 << 28))}
-    if classic:
-        makers[CLASSIC] = lambda nodes: Classic(settings, nodes)
+def _makers(settings: Settings, span: int) -> dict[str, Callable[[int, int], Any]]:
+    """A table for so many keys at one time, and so many insertions, by its name."""
+    makers: dict[str, Callable[[int, int], Any]] = {
+        OURS: lambda _, nodes: Ours(settings, min(nodes, 1 << 28), build="never"),  # the algorithm, not a sort
+    }
+    if span <= CLASSIC_RANGES:
+        makers[CLASSIC] = lambda keys, nodes: skiplist(settings, keys, nodes)
     return makers
 
 
-def _mixtures(settings: Settings, classic: bool) -> list[dict[str, Any]]:
+_seen: dict[str, list[dict[str, Any]]] = {}  # figure 8 is drawn from the same measurement as 9 and 10
+
+
+def _measured(settings: Settings, what: str, rows: Callable[[Settings], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    key = f"{what} on {settings.device.name}: {settings.record()}"
+    if key not in _seen:
+        _seen[key] = rows(settings)
+    return _seen[key]
+
+
+def _mixtures(settings: Settings) -> list[dict[str, Any]]:
     n = _operations(settings)
     return [
         {"table": name, "operation": f"[{', '.join(map(str, shares))}]", "range": span}
         | rates(n, _mixture(settings, make, span, shares))
         for shares in MIXTURES
-        for name, make in _makers(settings, classic).items()
         for span in _ranges(settings)
+        for name, make in _makers(settings, span).items()
     ]
 
 
-def _singles(settings: Settings, classic: bool) -> list[dict[str, Any]]:
+def _singles(settings: Settings) -> list[dict[str, Any]]:
     n = _operations(settings)
     return [
         {"table": name, "operation": operation, "range": span}
         | rates(n if operation == "find" else span, _single(settings, make, span, operation))
         for operation in SINGLE
-        for name, make in _makers(settings, classic).items()
         for span in _ranges(settings)
+        for name, make in _makers(settings, span).items()
     ]
 
 
@@ -198,12 +185,12 @@ def _note(settings: Settings) -> str:
 
 def figure_8(settings: Settings) -> Figure:
     """How many times as fast as a skiplist with a node per key, against the range of keys."""
-    measured = _mixtures(settings, True) + _singles(settings, True)
+    measured = _measured(settings, "mixtures", _mixtures) + _measured(settings, "singles", _singles)
     rate = {(row["table"], row["operation"], row["range"]): row["M_per_s"] for row in measured}
     rows = [
         {"operation": operation, "range": span, "ratio": value / rate[CLASSIC, operation, span]}
         for (table, operation, span), value in rate.items()
-        if table == OURS
+        if table == OURS and (CLASSIC, operation, span) in rate
     ]
     chart = Chart("Figure 8: ratio to a node per key", "range of keys", "ratio", _note(settings), "log", "log")
     return Figure(rows, series(rows, chart, "range", "ratio", ["operation"]))
@@ -211,14 +198,14 @@ def figure_8(settings: Settings) -> Figure:
 
 def figure_9(settings: Settings) -> Figure:
     """Rates of mixtures [insert, erase, find] in percent against the range of keys."""
-    rows = _mixtures(settings, not settings.on_cuda)
+    rows = _measured(settings, "mixtures", _mixtures)
     chart = Chart("Figure 9: mixtures", "range of keys", "M operations/s", _note(settings), "log")
     return Figure(rows, series(rows, chart, "range", "M_per_s", ["table", "operation"]))
 
 
 def figure_10(settings: Settings) -> Figure:
     """Rates of one kind of operation against the range of keys: all keys inserted, all erased, random ones found."""
-    rows = _singles(settings, not settings.on_cuda)
+    rows = _measured(settings, "singles", _singles)
     chart = Chart("Figure 10: single operations", "range of keys", "M operations/s", _note(settings), "log")
     return Figure(rows, series(rows, chart, "range", "M_per_s", ["table", "operation"]))
 
@@ -291,31 +278,10 @@ def blocks_of(registers: int, warps: int) -> int:
 
 def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     """skiplist with so many warps to a block, compiled here: (module, registers of the kernel of mixtures)."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        raise Unavailable("table II compiles the structure for each number of warps: put nvcc on PATH")
-    includes = [f"-I{ROOT / folder_}" for folder_ in ("plugins/skiplist", ".", "libgpuhash/include")]
-    own = folder / str(warps)  # a module is called after its structure
-    own.mkdir()
-    sizes = own / "sizes.hpp"
+    sizes = folder / f"sizes_{warps}.hpp"
     sizes.write_text(f'#define GPUHASH_SIZES {{"cuda.block_warps", {warps}}}\n')
-    common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", "-include", str(sizes), *includes]
-    common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-Xcompiler=-fPIC"]
-    common += [f"-arch={arch}", "--expt-relaxed-constexpr", "-Xcompiler=-fvisibility=hidden", "--resource-usage"]
-    if platform.machine() == "x86_64":
-        common.append("-Xcompiler=-mcx16")
-    objects, said = [], ""
-    for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
-        objects.append(own / f"{source}.o")
-        command = [nvcc, *common, *OF_SOURCE.get(source, []), "-c", str(ROOT / "plugins/skiplist" / source)]
-        command += ["-o", str(objects[-1])]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if "error" in line]
-            raise Unavailable(f"nvcc does not compile {source} for {warps} warps: {chr(10).join(errors)[:500]}")
-        said += done.stderr + done.stdout
-    module = own / "gpuhash_skiplist.so"
-    link(nvcc, [str(target) for target in objects], module)
+    flags = ["-include", str(sizes), "--resource-usage"]
+    module, said = compile_module("skiplist", folder / str(warps), arch, flags)
     return module, registers_of(said, warps)
 
 
@@ -325,15 +291,15 @@ def table_ii(settings: Settings) -> Figure:
         raise Unavailable("table II is about the warps of a GPU: pass --device cuda")
     span = min(1_000_000, 10 * _operations(settings))
     rows: list[dict[str, Any]] = []
-    folder, arch = Path(tempfile.mkdtemp(prefix="gpuhash-warps-")), settings.options.get("arch", "sm_90")
+    folder, arch = Path(tempfile.mkdtemp(prefix="gpuhash-warps-")), arch_of(settings)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         modules = list(pool.map(lambda warps: module_with(warps, folder, arch), WARPS))
     options = {key: value for key, value in settings.options.items() if key != "arch"}
     own = dataclasses.replace(settings, options=options)
     for warps, (module, registers) in zip(WARPS, modules, strict=True):
 
-        def make(keys: int, module: Path = module, own: Settings = own) -> Any:
-            return Ours(own, keys, backend=str(module), build="never")
+        def make(_: int, nodes: int, module: Path = module, own: Settings = own) -> Any:
+            return Ours(own, nodes, backend=str(module), build="never")
 
         seconds = _mixture(own, make, span, MIXTURES[2])
         blocks = blocks_of(registers, warps)

@@ -14,6 +14,7 @@ from .charts import Chart
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series, wall
 from .keys import random_keys, shuffled
+from .one_thread_each import OneThreadEach, lists
 from .runs import POISON, TableRun, Wrong, make_table
 
 UTILISATIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
@@ -234,13 +235,19 @@ def _mixture_seconds(
         return float(table.stats()["utilization"]), _batch_seconds(settings, table, n, size, shares)
 
 
-def fill(settings: Settings, table: gh.Table, n: int) -> None:
+def fill(settings: Settings, table: gh.Table | OneThreadEach, n: int) -> None:
     """Put keys 0 .. n-1 into a table."""
-    values = settings.device.xp.arange(n, dtype=np.uint32)
-    table.insert(random_keys(settings.device.xp, values, 4), values)
+    xp = settings.device.xp
+    values = xp.arange(n, dtype=np.uint32)
+    keys = random_keys(xp, values, 4)
+    if isinstance(table, OneThreadEach):
+        if int(table.serve_all("insert", keys).sum()) != n:
+            raise Wrong(f"figure 7b: lists do not take {n:,} keys")
+    else:
+        table.insert(keys, values)
 
 
-def _batch_seconds(settings: Settings, table: gh.Table, n: int, size: int, shares: Any) -> list[float]:
+def _batch_seconds(settings: Settings, table: gh.Table | OneThreadEach, n: int, size: int, shares: Any) -> list[float]:
     """Seconds of each mixed batch but the first, on a table with keys 0 .. n-1. Each answer is compared."""
     on, xp = settings.device, settings.device.xp
     out, mask = xp.empty(size, np.uint32), xp.empty(size, bool)
@@ -248,9 +255,15 @@ def _batch_seconds(settings: Settings, table: gh.Table, n: int, size: int, share
     for ops, keys, given, present, expected in _mixed_batches(xp, n, size, shares, settings.repeats + 1):
         out.view(np.uint8).fill(POISON)
         mask.view(np.uint8).fill(POISON)
-        seconds.append(on.time(lambda b=(ops, keys, given): table.execute(*b, out=out, found=mask)))
-        if not bool((mask.view(np.uint8) == present).all()) or not bool((out == expected).all()):
-            raise Wrong(f"figure 7: {table.backend} answers a mixed batch wrongly at a load of {table.load_factor:g}")
+        status = mask.view(np.uint8)
+        if isinstance(table, OneThreadEach):
+            seconds.append(on.time(lambda b=(ops, keys, status): table.serve(*b)))
+        else:
+            seconds.append(on.time(lambda b=(ops, keys, given): table.execute(*b, out=out, found=mask)))
+            if not bool((out == expected).all()):
+                raise Wrong(f"figure 7: {table.backend} finds wrong values in a mixed batch")
+        if not bool((status == present).all()):
+            raise Wrong(f"figure 7: {table.backend} answers a mixed batch wrongly")
     return seconds[1:]
 
 
@@ -272,39 +285,38 @@ def figure_7(settings: Settings) -> Figure:
 NODES_PER_BUCKET = (1.0, 0.5, 0.25)  # of the table of lists, whose buckets these numbers are
 
 
+def _lists(settings: Settings, share: float, nodes: int) -> gh.Table | OneThreadEach:
+    """Lists with so many nodes from the beginning to the end, by the nodes of a bucket."""
+    if settings.on_cuda:
+        return lists(settings, int(nodes / share), nodes)
+    if LISTS not in {backend.name for backend in gh.backends()}:
+        raise Unavailable(f"figure 7b compares with {LISTS}: pip install ./plugins/examples/chained")
+    return make_table(LISTS, settings.device, share, nodes, (4, 4), threads=settings.threads, seed=1)
+
+
 def figure_7b(settings: Settings) -> Figure:
     """The same mixtures beside lock-free lists with a node per key, by buckets, of which both tables have as many.
 
-    Those lists are plugins/examples/chained, after Misra and Chaudhuri. Like theirs, it has a node for each insertion
-    of all batches from the beginning.
+    Those lists are after Misra and Chaudhuri: on a CPU plugins/examples/chained, on CUDA one_thread_each.cpp, whose
+    keys have no values, as theirs have none. Like theirs, either has a node for each insertion of all batches.
     """
-    if settings.on_cuda:
-        raise Unavailable("figure 7b compares with lists that are written for CPUs: pass --device cpu")
-    if LISTS not in {backend.name for backend in gh.backends()}:
-        raise Unavailable(f"figure 7b compares with {LISTS}: pip install ./plugins/examples/chained")
     n = size = _size(settings, 1 << 20)
-    chosen = {"threads": settings.threads, "seed": 1}
     rows = []
     for shares in MIXTURES:
         nodes = n + int(size * shares[0]) * (settings.repeats + 1)
         name = "(" + ", ".join(f"{share:g}" for share in shares) + ")"
         for share in NODES_PER_BUCKET:
-            lists = make_table(LISTS, settings.device, share, nodes, (4, 4), **chosen)
-            slabs = make_table(
-                "slab_hash", settings.device, 0.5, n, (4, 4), grow=True, buckets=int(nodes / share), **chosen, **OPTIONS
-            )
-            for table in (slabs, lists):
-                with table:
-                    fill(settings, table, n)
-                    row = {
-                        "table": table.backend,
-                        "mixture": name,
-                        "buckets": int(nodes / share),
-                        "n": n,
-                        "batch": size,
-                    }
-                    rows.append(row | rates(size, _batch_seconds(settings, table, n, size, shares)))
-    note = f"batches of {size:,} operations on {n:,} elements, median of {settings.repeats}"
+            buckets = int(nodes / share)
+            beside = _lists(settings, share, nodes)
+            chosen = {"threads": settings.threads, "seed": 1, "grow": True, "buckets": buckets} | OPTIONS
+            slabs = make_table("slab_hash", settings.device, 0.5, n, (4, 4), **chosen)
+            for table in (slabs, beside):
+                fill(settings, table, n)
+                row = {"table": table.backend, "mixture": name, "buckets": buckets, "n": n, "batch": size}
+                rows.append(row | rates(size, _batch_seconds(settings, table, n, size, shares)))
+                table.close()
+    values = "; the lists have keys alone" if settings.on_cuda else ""
+    note = f"batches of {size:,} operations on {n:,} elements, median of {settings.repeats}{values}"
     chart = Chart("Figure 7b: beside lock-free lists", "buckets", "M operations/s", note)
     return Figure(rows, series(rows, chart, "buckets", "M_per_s", ["table", "mixture"]))
 

@@ -11,12 +11,21 @@
 // bithash1 and bithash2 are functions of 32 bits. For 8 bytes each half is mixed with what came of the other one. A crc32 of 8
 // bytes is used for both halves of the hash, a crc64 of 4 bytes by its higher half.
 //
-// All are for the CPU, and keyed by a seed before and after, as in hash.hpp. A CRC is linear: with another seed it differs
-// by a constant, so that keys that collide under one seed do so under all of them.
+// All are keyed by a seed before and after, as in hash.hpp. A CRC is linear: with another seed it differs by a constant, so
+// that keys that collide under one seed do so under all of them. On a GPU its table lies in global memory.
 #pragma once
 #include "hash.hpp"
 
 GH_BEGIN
+
+// Tables, and functions that the CPU calls instead of having them at each place.
+#if defined(__CUDACC__)
+#define GH_TABLE static __device__ constexpr
+#define GH_CALLED GH_FN
+#else
+#define GH_TABLE inline constexpr
+#define GH_CALLED inline
+#endif
 
 // 0 stands for a structure's own hash.
 enum hash_function : u32 { by_bithash1 = 1, by_bithash2, by_murmur, by_city, by_crc32, by_crc64 };
@@ -79,9 +88,9 @@ struct crc_table {
   }
 };
 template <class Word>
-inline constexpr crc_table<Word> crc_bytes{};
+GH_TABLE crc_table<Word> crc_bytes{};
 template <class Word, class Key>
-inline Word crc_of(Key k) {
+GH_CALLED Word crc_of(Key k) {
   Word c = ~Word(0);
   for (u32 i = 0; i < sizeof(Key); ++i) {
     c = c >> 8 ^ crc_bytes<Word>.of[u8(c) ^ u8(k)];
@@ -92,14 +101,14 @@ inline Word crc_of(Key k) {
 
 // Bits of 8 bytes by a function of 4 that loses none.
 template <class Mix>
-inline u64 of_halves(u64 k, Mix f) {
+GH_CALLED u64 of_halves(u64 k, Mix f) {
   const u32 low = f(u32(k) ^ f(u32(k >> 32)));
   return u64(f(u32(k >> 32) ^ low)) << 32 | low;
 }
 
 }  // namespace named
 
-inline u32 hash_by(u32 function, u32 k) {
+GH_CALLED u32 hash_by(u32 function, u32 k) {
   switch (function) {
     case by_bithash1: return named::wang(k);
     case by_bithash2: return named::jenkins(k);
@@ -109,7 +118,7 @@ inline u32 hash_by(u32 function, u32 k) {
     default: return mix(k);
   }
 }
-inline u64 hash_by(u32 function, u64 k) {
+GH_CALLED u64 hash_by(u32 function, u64 k) {
   switch (function) {
     case by_bithash1: return named::of_halves(k, [](u32 x) { return named::wang(x); });
     case by_bithash2: return named::of_halves(k, [](u32 x) { return named::jenkins(x); });
@@ -120,7 +129,7 @@ inline u64 hash_by(u32 function, u64 k) {
   }
 }
 // Keyed as in hash.hpp; murmur is the same there.
-inline u32 hash_by(u32 function, u32 k, u64 seed) { return hash_by(function, k ^ u32(seed)) ^ u32(seed >> 32); }
-inline u64 hash_by(u32 function, u64 k, u64 seed) { return hash_by(function, k ^ seed) ^ (seed >> 32 | seed << 32); }
+GH_CALLED u32 hash_by(u32 function, u32 k, u64 seed) { return hash_by(function, k ^ u32(seed)) ^ u32(seed >> 32); }
+GH_CALLED u64 hash_by(u32 function, u64 k, u64 seed) { return hash_by(function, k ^ seed) ^ (seed >> 32 | seed << 32); }
 
 GH_END

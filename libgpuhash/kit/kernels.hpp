@@ -5,7 +5,14 @@
 #include "libgpuhash/tile/types.hpp"
 
 // What one<F>() makes for each format, in the order of format_id.
+#if defined(GPUHASH_PAIR32_ONLY)  // a module that is compiled for a benchmark of tables of pairs of 4 and 4 bytes
+#define GPUHASH_OF_FORMATS(one) \
+  {                             \
+    {}, one<pair32>(), {}, {}   \
+  }
+#else
 #define GPUHASH_OF_FORMATS(one) {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()}
+#endif
 
 // plugin_host.cpp: the array `engines` of namespace gpuhash is the structure's. It has to be constinit: an initialiser
 // would run when the module is loaded, on processors that cannot run this file's code, too.

@@ -291,6 +291,7 @@ struct hive_op {
     bool wants = hard;
     u32 used = 0;  // by an eviction that came to nothing in the end
     if (Tile::searches() && t.evictions && !t.commits) {
+      if (hard) HIVE_EVENT(evicting);
       const bool in_third = t.ways == 3 && tile.any(tile.with_key(rows[2], empty_key<key>, 0));
       typename Tile::hits can[2];
       tile.search(hard && !in_third, rows[0], rows[1], can,

@@ -27,7 +27,7 @@ GH_BEGIN
 // Steps of an insert whose home is full: locked, evicting, moved, stashing, unlocked. They do nothing, except in a
 // program that counts and times them (asv_bench/harness/hive_steps.cpp).
 #ifndef HIVE_EVENT
-#define HIVE_EVENT(what)
+#define HIVE_EVENT(what) ((void)0)
 #endif
 
 // Keys of each bucket, in a round, for which another key might make room. One more costs time, and changes no answer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,38 @@ def test_insertion_steps(tmp_path: Path) -> None:
     assert first["home"] > last["home"]
     assert first["evict"] < last["evict"]
     assert last["longest"] >= 1
+
+
+def test_insertion_steps_of_warps(tmp_path: Path) -> None:
+    """The program for a GPU, on emulated warps, which looks for all keys in the end."""
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler on PATH")
+    program = tmp_path / "hive_steps"
+    command = [compiler, "-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-DHIVE_BUCKET_BITS=3", "-w"]
+    command += ["-include", "tests/sizes/kernels.hpp", "-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
+    command += ["-Iplugins/hive", "asv_bench/harness/hive_steps.cpp", "-o", str(program)]
+    subprocess.run(command, check=True, cwd=ROOT)
+    loads = ("0.5", "0.9", "0.97")
+    done = subprocess.run([program, "2048", "2", *loads], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    last: list[int] = []
+    for load, line in zip(loads, done.stdout.splitlines(), strict=True):
+        said = line.split()
+        numbers = [int(word) for word in said[1:]]
+        inserts, cycles, counts, chains = numbers[0], numbers[1:6], numbers[6:12], numbers[12:]
+        locks, moves, evicting, longest, stashed, full = counts
+        assert said[0] == load
+        assert inserts + full == int(float(load) * 2048)
+        assert cycles[0] > 0
+        assert stashed <= 32
+        assert evicting <= moves <= longest * evicting
+        assert moves <= locks
+        assert sum(chains) == evicting
+        assert all(before <= now for before, now in zip(last, cycles, strict=False))
+        last = cycles
+    assert evicting > 50
+    assert min(cycles[:4]) > 0
 
 
 def test_achieved_load(tmp_path: Path) -> None:

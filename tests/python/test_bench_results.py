@@ -109,6 +109,7 @@ def test_the_text_of_a_figure():
     [
         ("slab_hash", "4a", "Figure 4a: build rate", "Slab hash, figure 4a: build rate"),
         ("stadium", "13", "clStash against Stash", "Stadium hashing, figure 13: clStash against Stash"),
+        ("stadium", "17", "Table in host memory", "Stadium hashing, figure 17: Table in host memory"),
         ("skiplist", "II", "Table II: warps of a block", "GFSL, table II: warps of a block"),
         ("linear_probe", "table", "Table of inserts", "Farrell 2020, table: Table of inserts"),
     ],
