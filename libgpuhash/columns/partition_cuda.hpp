@@ -1,5 +1,5 @@
-// Rows by shard on a CUDA device: the function of partition.cu that the C function calls once it has checked its
-// arguments, and the bytes of scratch memory that it needs.
+// Rows by shard on a CUDA device, and back: the functions of partition.cu and collect.cu that the C functions call once they
+// have checked their arguments, and the bytes of scratch memory that a partition needs.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,9 @@ static_assert(most_digits <= partition_threads && partition_tile <= 1u << 16);
 static_assert(GPUHASH_MOST_SPREAD <= most_digits);
 
 enum class cell_kind : uint32_t { unsigned_integer, signed_integer, floating, ticks };
+
+// Of 8, 4, 2 and 1 bytes, by which these addresses and lengths are whole.
+constexpr uint32_t largest_word(uint64_t ends) { return ends % 8 == 0 ? 8 : ends % 4 == 0 ? 4 : ends % 2 == 0 ? 2 : 1; }
 
 struct partition_on_device {
   int ordinal;
@@ -88,6 +91,7 @@ struct ungroup_on_device {
   const int64_t* order;
   grouped_array array;
 };
+/// collect.cu; so is the next one.
 [[gnu::weak]] gpuhash_status ungroup_on_cuda(const ungroup_on_device& request, gpuhash_error* err);
 
 [[gnu::weak]] gpuhash_status collect_on_cuda(const gpuhash_collect_request& request, int ordinal, gpuhash_error* err);

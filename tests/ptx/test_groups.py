@@ -14,7 +14,14 @@ FOLDER = lint.ROOT / "libgpuhash" / "columns" / "cuda"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "least", "frame"),
-    [("group.cu", 40, 24), ("reduce.cu", 40, 128), ("isin.cu", 6, 0), ("join.cu", 21, 24), ("../partition.cu", 17, 0)],
+    [
+        ("group.cu", 40, 24),
+        ("reduce.cu", 40, 128),
+        ("isin.cu", 6, 0),
+        ("join.cu", 21, 24),
+        ("../partition.cu", 13, 0),
+        ("../collect.cu", 16, 0),
+    ],
 )
 def test_registers(tmp_path, name, least, frame):
     try:

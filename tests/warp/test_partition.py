@@ -11,15 +11,18 @@ import pytest
 from .conftest import ROOT, compile_program, plant, planted_once, run
 from .mutants import Mutant
 
-SOURCES = ["libgpuhash/columns/" + name for name in ("partition.cu", "partition.cpp", "row_hash.cpp", "rows.cpp")]
+SOURCES = [
+    "libgpuhash/columns/" + name for name in ("partition.cu", "collect.cu", "partition.cpp", "row_hash.cpp", "rows.cpp")
+]
 SOURCES += ["libgpuhash/columns/type.cpp"]
 SOURCES += ["libgpuhash/src/partition.cpp", "libgpuhash/src/error.cpp", "tests/warp/partition.cpp"]
 FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
 FLAGS += ["-include", "tests/sizes/kernels.hpp"]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
-KERNELS, PLAN, CALL = (
+KERNELS, BACK, PLAN, CALL = (
     "libgpuhash/columns/partition.cu",
+    "libgpuhash/columns/collect.cu",
     "libgpuhash/columns/partition_cuda.hpp",
     "libgpuhash/src/partition.cpp",
 )
@@ -92,21 +95,17 @@ MUTANTS = [
         "set_digit(digit_bits, r.shards / most_digits);",
     ),
     # the way back
-    Mutant("back-to-where-it-is", KERNELS, "to[order[i]] = from[i];", "to[i] = from[i];"),
-    Mutant(
-        "first-unit-of-a-row", KERNELS, "u64(order[i / units]) * units + i % units", "u64(order[i / units]) * units"
-    ),
-    Mutant(
-        "collected-where-it-is", KERNELS, "s.places[row + i * partition_threads]", "u32(row + i * partition_threads)"
-    ),
-    Mutant("first-word-of-a-row", KERNELS, "i % a.words", "u64(0)"),
+    Mutant("back-to-where-it-is", BACK, "to[order[i]] = from[i];", "to[i] = from[i];"),
+    Mutant("first-unit-of-a-row", BACK, "u64(order[i / units]) * units + i % units", "u64(order[i / units]) * units"),
+    Mutant("collected-where-it-is", BACK, "s.places[row + i * partition_threads]", "u32(row + i * partition_threads)"),
+    Mutant("first-word-of-a-row", BACK, "i % a.words", "u64(0)"),
     Mutant("places-in-the-shard", KERNELS, "u32(base[digit] + x)", "u32(base[digit] + x - w.totals[digit])"),
     Mutant("places-of-all-in-a-shard", KERNELS, "(place - w.totals[digit])", "place"),
-    Mutant("shard-before-the-first-row", KERNELS, "found += place >= begins[s]", "found += place > begins[s]"),
-    Mutant("nowhere-is-one", KERNELS, "rows ? rows[index] : Word(0)", "rows ? rows[index] : Word(1)"),
-    Mutant("second-array-is-left-out", KERNELS, "r.arrays == 2 && !two", "r.arrays == 3"),
-    Mutant("bytes-beside-wide-rows", KERNELS, "if (bytes) bring(*bytes, nullptr);", ";"),
-    Mutant("seconds-are-bytes", KERNELS, "r.arrays == 2 && r.collected[1].bytes == 1", "r.arrays == 2"),
+    Mutant("shard-before-the-first-row", BACK, "found += place >= begins[s]", "found += place > begins[s]"),
+    Mutant("nowhere-is-one", BACK, "rows ? rows[index] : Word(0)", "rows ? rows[index] : Word(1)"),
+    Mutant("second-array-is-left-out", BACK, "r.arrays == 2 && !two", "r.arrays == 3"),
+    Mutant("bytes-beside-wide-rows", BACK, "if (bytes) bring(*bytes, nullptr);", ";"),
+    Mutant("seconds-are-bytes", BACK, "r.arrays == 2 && r.collected[1].bytes == 1", "r.arrays == 2"),
     Mutant("room-of-a-pass", PLAN, "passed = take(two ? 4 * n : 0);", "passed = at;"),
     Mutant(
         "first-row-of-the-array",
