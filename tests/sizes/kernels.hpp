@@ -29,6 +29,8 @@
   {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, {"cuda.group_few_rows", 400}, \
   /* joins: lists that a warp, a block and a block in pieces sort, lengths before them, and more than are listed */ \
   {"cuda.group_of_warp", 64}, {"cuda.group_listed", 1024}, {"cuda.group_list_bits", 27}, \
+  /* columns of bytes: rows of a thread, of a warp and of the grid; strips of one or two tiles */ \
+  {"cuda.bytes_by_thread", 2}, {"cuda.bytes_by_warp", 40}, {"cuda.bytes_strips", 5}, \
   /* columns by shard: tiles of 256 rows, up to 40 strips, and two passes from 17 shards on */ \
   {"cuda.shard_threads", 64}, {"cuda.shard_each", 4}, {"cuda.shard_bits", 4}, {"cuda.shard_blocks", 20}
 // clang-format on

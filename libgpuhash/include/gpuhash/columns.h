@@ -409,6 +409,77 @@ GPUHASH_API gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpu
  * pairs, which is out_facts[0]. */
 GPUHASH_API gpuhash_status gpuhash_join_pairs(const gpuhash_join_request *request, uint64_t pairs, gpuhash_error *err);
 
+/* Columns of bytes on a CUDA device: text and bytes of any length, and elements of one width, with or without nulls, as
+ * Arrow has them. The verbs above take numbers; these functions make numbers of such columns, and columns of numbers:
+ *
+ *   gpuhash_bytes_hash    a number for each row: equal rows have equal ones, and others have other ones but for collisions
+ *   gpuhash_bytes_check   the first row of each group of equal numbers, and whether all rows of the group have its bytes
+ *   gpuhash_bytes_keep    the rows that are not null
+ *   gpuhash_bytes_place   of rows that are picked, where each begins in a column of them, and how many bytes they have
+ *   gpuhash_bytes_take    that column
+ *
+ * Rows of two columns are numbered through: those of `other` come behind those of `one`. Both have the same width, or both
+ * have offsets, whose width may differ. So hash, group and check give groups of equal bytes; where a row differs from the
+ * first one of its group, which takes 2^32 different rows to be likely, all is done again with another seed.
+ *
+ * Everything is queued on the stream; functions with a result on the host wait for it. */
+typedef struct gpuhash_bytes_column {
+  uint64_t n;     /* rows; of both columns at most 2^31: else UNSUPPORTED */
+  uint64_t first; /* the first row has this number in the buffers (Arrow's offset) */
+  const void *data;
+  const void *offsets;     /* row i has the bytes from offsets[i] to offsets[i + 1]; NULL: each has `width` bytes */
+  const uint8_t *validity; /* bit i is 0 where row i is null (Arrow's bitmap); NULL: no row is */
+  uint32_t offset_bytes;   /* 4 or 8, to which offsets are aligned; 0 without offsets */
+  uint32_t width;          /* 0 with offsets */
+  uint32_t floats;         /* 1: elements are floats of 2, 4 or 8 bytes; 0.0 and -0.0 are equal, as are all NaNs */
+  uint32_t reserved;       /* 0 */
+} gpuhash_bytes_column;
+
+typedef struct gpuhash_bytes_request {
+  size_t struct_size;
+  gpuhash_bytes_column one, other; /* other.n may be 0 */
+  void *scratch;                   /* of gpuhash_bytes_scratch bytes, aligned to 256 */
+  size_t scratch_bytes;
+  gpuhash_device device;
+  void *stream;
+} gpuhash_bytes_request;
+#define GPUHASH_BYTES_REQUEST_INIT       \
+  {sizeof(gpuhash_bytes_request),        \
+   {0, 0, NULL, NULL, NULL, 0, 0, 0, 0}, \
+   {0, 0, NULL, NULL, NULL, 0, 0, 0, 0}, \
+   NULL,                                 \
+   0,                                    \
+   {0, 0},                               \
+   NULL}
+
+/* Bytes of scratch for calls with so many rows, of columns or picked ones, whichever are more. */
+GPUHASH_API gpuhash_status gpuhash_bytes_scratch(uint64_t rows, size_t *bytes, gpuhash_error *err);
+
+/* host_null: on the host; the first row that is null, UINT64_MAX where none is. NULL: not asked for. */
+GPUHASH_API gpuhash_status gpuhash_bytes_hash(const gpuhash_bytes_request *request, uint64_t seed, uint64_t *hashes,
+                                              uint64_t *host_null, gpuhash_error *err);
+
+/* codes: the number of each row's group, less than `groups`; rows with a negative one are left out. out_first: the first
+ * row of each group. host_other: on the host; 1 where some row differs from the first one of its group, else 0. */
+GPUHASH_API gpuhash_status gpuhash_bytes_check(const gpuhash_bytes_request *request, const int64_t *codes,
+                                               uint64_t groups, int64_t *out_first, uint64_t *host_other,
+                                               gpuhash_error *err);
+
+/* out_rows has room for all rows; host_rows: on the host, how many are not null. */
+GPUHASH_API gpuhash_status gpuhash_bytes_keep(const gpuhash_bytes_request *request, int64_t *out_rows,
+                                              uint64_t *host_rows, gpuhash_error *err);
+
+/* Of n picked rows, which may repeat: out_offsets has n + 1 elements as wide as the offsets of `one`; host_bytes: on the
+ * host, how many bytes the picked rows have, which fit there if the caller sees to it. */
+GPUHASH_API gpuhash_status gpuhash_bytes_place(const gpuhash_bytes_request *request, const int64_t *rows, uint64_t n,
+                                               void *out_offsets, uint64_t *host_bytes, gpuhash_error *err);
+
+/* offsets: those of gpuhash_bytes_place; NULL where columns have none. out_validity: a bitmap of n bits; NULL: not asked
+ * for. The bytes of a null of one width are 0. Floats that are equal are alike. */
+GPUHASH_API gpuhash_status gpuhash_bytes_take(const gpuhash_bytes_request *request, const int64_t *rows, uint64_t n,
+                                              const void *offsets, void *out_data, uint8_t *out_validity,
+                                              gpuhash_error *err);
+
 #ifdef __cplusplus
 }
 #endif
