@@ -288,7 +288,10 @@ def extension(name: str, *, linked: bool = True) -> Extension:
 
 
 extensions = [
-    *(extension(f"_core.{name}") for name in ("groups", "handle", "library", "shards", "slab", "status", "table")),
+    *(
+        extension(f"_core.{name}")
+        for name in ("bytes_on_device", "groups", "handle", "library", "shards", "slab", "status", "table")
+    ),
     *(
         extension(f"_core.{name}", linked=False)
         for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process")

@@ -22,6 +22,7 @@ except ModuleNotFoundError as _error:
         f"{__file__} is source code that was not built. Start Python in another directory to use an installed "
         "gpuhash, or build this one in place with `pip install -e .`"
     ) from None
+from pygpuhash._arrow_devices import DeviceColumn
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling, set_threads
 from pygpuhash._progress import progress
@@ -87,6 +88,7 @@ __all__ = [
     "Counter",
     "Device",
     "DeviceArray",
+    "DeviceColumn",
     "DeviceError",
     "Forked",
     "GpuHashError",

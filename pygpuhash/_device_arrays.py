@@ -57,6 +57,30 @@ def as_view(array: _cuda.DeviceArray) -> DeviceView:
     return DeviceView(array.ptr, array.shape, array.dtype, array)
 
 
+def first_of(array: _cuda.DeviceArray, n: int, *, copies: bool) -> _cuda.DeviceArray:
+    """The first n elements, over the same memory or as a copy."""
+    keeper = array._stream_keeper()
+    if not copies:
+        return _cuda.DeviceArray._over(as_view(array), (n,), array.device, keeper)
+    copy = _cuda.DeviceArray((n,), array.dtype, array.device, keeper)
+    _cuda.copy(copy.ptr, array.ptr, copy.nbytes, copy.stream)
+    return copy
+
+
+def library_that_is_there() -> str | None:
+    """Of the libraries that can be asked for arithmetic, one that is imported."""
+    return next((name for name in ("cupy", "torch") if name in sys.modules), None)
+
+
+def in_library(library: str, array: Any) -> Any:
+    """An array of no library as one of CuPy or PyTorch, over the same memory."""
+    if not isinstance(array, _cuda.DeviceArray):
+        ptr = array.__cuda_array_interface__["data"][0]
+        ordinal = int(_core.pointer_device(ptr)[1])
+        array = _cuda.DeviceArray._over(DeviceView(ptr, array.shape, array.dtype, array), array.shape, ordinal, None)
+    return sys.modules["cupy"].asarray(array) if library == "cupy" else sys.modules["torch"].from_dlpack(array)
+
+
 def download(found: DeviceView, device: int, stream: int) -> np.ndarray[Any, Any]:
     host = np.empty(found.shape, found.dtype)
     _cuda.copy_to_host(host, found.ptr, device, stream)

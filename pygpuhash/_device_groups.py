@@ -36,7 +36,8 @@ __all__ = [
 
 MOST = 2**31  # rows of one call
 KERNELS = not _core.build_info().endswith("CUDA: off")  # that this build of the library has
-_LIBRARIES = ("cupy", "torch")  # that can be asked for arrays, parts of arrays, and copies
+OWN = "pygpuhash"  # the library of DeviceArray, and of columns of Arrow
+_LIBRARIES = ("cupy", "torch", OWN)  # that can be asked for arrays, parts of arrays, and copies
 _TAKEN = frozenset(("stream", "seed", "device"))  # arguments that do not ask for a table
 _INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.uint8)
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
@@ -90,7 +91,7 @@ def serves(library: str | None, dtype: np.dtype[Any], rows: int, ordinal: int, t
 def serves_values(library: str | None, given: Any, dtype: np.dtype[Any], sums: np.dtype[Any] | None) -> bool:
     """Does the call that finds groups take these values, too? sums: the dtype of their sums, if any is asked for."""
     return (
-        _tensors.library_of(given) == library
+        (_tensors.library_of(given) in (library, OWN) or library == OWN)
         and dtype.kind in "iuf"
         and dtype.itemsize in (4, 8)
         and (sums is None or sums == Values(given, dtype, ()).result("sum"))  # a dtype of floats equals None
@@ -167,7 +168,7 @@ def group(
     nbytes = _core.group_scratch(n, dtype.itemsize, first, counts, codes, *kind, *wanted)
     keys, amounts = where.address(), 0 if values is None else where.address_of(values.array, "values")
     with where.allocating():
-        empty = maker(where.array, where.ordinal)
+        empty = maker(where.array, where.ordinal, where.keeper)
         distinct = empty((n,), dtype)
         many = empty((n,), _INDEX) if counts else None
         numbers = empty(shape, _INDEX) if codes else None
@@ -193,7 +194,7 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
     nbytes = _core.isin_scratch(others, dtype.itemsize)
     keys, there = where.address(), where.address_of(among, "among")
     with where.allocating():
-        empty = maker(where.array, where.ordinal)
+        empty = maker(where.array, where.ordinal, where.keeper)
         mask = empty(shape, np.dtype(np.bool_))
         scratch = empty((nbytes,), _BYTE) if nbytes else None
         _core.isin(
@@ -223,7 +224,7 @@ def _join(
     nbytes = _core.join_scratch(n, m, dtype.itemsize, lists)
     one, other = where.address(), where.address_of(right, "right")
     with where.allocating():
-        empty = maker(where.array, where.ordinal)
+        empty = maker(where.array, where.ordinal, where.keeper)
         first = None if lists else empty((m + n,), np.dtype(np.int32))
         left_rows, right_rows = empty((n,), _INDEX), empty((n,), _INDEX)
         scratch = empty((nbytes + 2 * _INDEX.itemsize,), _BYTE)  # what is known of the result is behind the temporaries
@@ -243,9 +244,17 @@ def _join(
         return (left_rows, right_rows), None
 
 
-def maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
-    """What makes a new array of the library of `array`, on the stream that is current there."""
+def maker(
+    array: Any, ordinal: int, keeper: Callable[[], Any] = lambda: None
+) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
+    """What makes a new array of the library of `array`, on the stream that is current there.
+
+    keeper: gives that stream, to arrays of no library.
+    """
     library = sys.modules[_tensors.library_of(array) or ""]
+    if library.__name__ == OWN:
+        stream = keeper()
+        return lambda shape, dtype: _cuda.DeviceArray(shape, dtype, ordinal, stream)
     if library.__name__ == "cupy":
         return library.empty  # type: ignore[no-any-return]
     device = _torch_device(library, ordinal)
@@ -275,6 +284,8 @@ def _torch_device(torch: Any, ordinal: int) -> Any:
 def _pointer(array: Any) -> int:
     if array is None:
         return 0
+    if type(array) is _cuda.DeviceArray:
+        return array.ptr
     of_torch = getattr(array, "data_ptr", None)
     return int(array.data.ptr if of_torch is None else of_torch())
 
@@ -286,6 +297,8 @@ def _part(array: Any, n: int, rows: int) -> Any:
     """
     if array is None:
         return None
+    if type(array) is _cuda.DeviceArray:
+        return _device_arrays.first_of(array, n, copies=4 * n < rows)
     of_torch = getattr(array, "narrow", None)
     part = array[:n] if of_torch is None else of_torch(0, 0, n)
     if 4 * n >= rows:

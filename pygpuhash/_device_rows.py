@@ -7,15 +7,26 @@ are asked for arithmetic on whole columns.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device_groups, _packed, _table_verbs, _tensors
+from pygpuhash import (
+    _arrays,
+    _arrow_devices,
+    _core,
+    _cuda,
+    _device_arrays,
+    _device_groups,
+    _packed,
+    _table_verbs,
+    _tensors,
+)
 from pygpuhash._packed import LONG, Part, viewed
-from pygpuhash._table_verbs import KeyColumn
+from pygpuhash._table_verbs import Kept, KeyColumn
 from pygpuhash.errors import Unsupported
 
 __all__ = ["as_keys", "both_as_keys", "columns"]
@@ -25,36 +36,62 @@ _SHORT = np.dtype(np.int32)
 
 
 def columns(given: tuple[Any, ...], what: str, read: Callable[[Any, str], KeyColumn]) -> list[KeyColumn]:
-    """The columns of a tuple, each by `read`.
+    """The columns of a tuple, each by `read`; those of Arrow as arrays of the library of the others.
 
     Raises TypeError and ValueError unless they are of one place, library and length, and Unsupported for libraries
     other than CuPy and PyTorch.
     """
     found: list[KeyColumn] = []
+    arrays = [part for part in given if _tensors.library_of(part) in _LIBRARIES]
     for i, part in enumerate(given):
         name = f"{what}[{i}]"
         if not _arrays.on_device(part):
             raise TypeError(
                 f"{name} is on the host and another column of {what} on a GPU: copy one to the other's place"
             )
-        if _tensors.library_of(part) not in _LIBRARIES:
+        if _tensors.library_of(part) in _LIBRARIES:
+            if type(part) is not type(arrays[0]):
+                other = f"{what}[{next(j for j, other in enumerate(given) if other is arrays[0])}]"
+                raise TypeError(
+                    f"{other} is a {type(arrays[0]).__name__}, {name} a {type(part).__name__}: pass one library's"
+                )
+            column = read(part, name)
+        elif isinstance(part, _cuda.DeviceArray) or _arrays.is_arrow_on_device(part):
+            column = _of_arrow(part, name, arrays[0] if arrays else None, read)
+        else:
             raise Unsupported(
-                f"{name} is a {type(part).__name__}: pass arrays of CuPy or PyTorch, or make one key of rows"
+                f"{name} is a {type(part).__name__}: pass arrays of CuPy or PyTorch or columns of Arrow, or make one "
+                "key of rows"
             )
-        column = read(part, name)
         if len(column.shape) != 1:
             raise ValueError(f"{name} has shape {column.shape}: pass one-dimensional columns")
         found.append(column)
-        first = found[0]
-        if type(part) is not type(given[0]):
+        first_column = found[0]
+        if column.ordinal != first_column.ordinal:
             raise TypeError(
-                f"{what}[0] is a {type(given[0]).__name__}, {name} a {type(part).__name__}: pass one library's"
+                f"{what}[0] is on cuda:{first_column.ordinal}, {name} on cuda:{column.ordinal}: copy one of them"
             )
-        if column.ordinal != first.ordinal:
-            raise TypeError(f"{what}[0] is on cuda:{first.ordinal}, {name} on cuda:{column.ordinal}: copy one of them")
-        if column.size != first.size:
-            raise ValueError(f"{what}[0] has {first.size} elements, {name} {column.size}: pass columns of one length")
+        if column.size != first_column.size:
+            raise ValueError(
+                f"{what}[0] has {first_column.size} elements, {name} {column.size}: pass columns of one length"
+            )
     return found
+
+
+def _of_arrow(part: Any, name: str, like: Any, read: Callable[[Any, str], KeyColumn]) -> KeyColumn:
+    """A column of Arrow as an array of CuPy or PyTorch, which can be asked for arithmetic."""
+    library = _device_arrays.library_that_is_there() if like is None else _tensors.library_of(like)
+    if library is None:
+        raise Unsupported(
+            f"{name} is a {type(part).__name__}, and rows of several columns of Arrow on a GPU take the arithmetic of "
+            "CuPy or PyTorch: import one of them"
+        )
+    seen = _arrow_devices.column(part, name)
+    if not isinstance(seen, _arrow_devices.Bytes):
+        column = read(_device_arrays.in_library(library, seen), name)
+        return replace(column, give=lambda keys: _cuda.DeviceArray.from_dlpack(column.give(keys)))
+    column = read(seen, name)
+    return replace(column, array=_device_arrays.in_library(library, column.array), ready=None)
 
 
 def as_keys(given: Sequence[KeyColumn], stream: Any) -> KeyColumn:
@@ -63,6 +100,7 @@ def as_keys(given: Sequence[KeyColumn], stream: Any) -> KeyColumn:
     stream: that of the call; None for the one on which the columns' library works.
     """
     ordinal = _ordinal(given)
+    given, kept = _without_dropped(given)
     with _cuda.current(ordinal):
         part = _together(given, stream)
 
@@ -71,7 +109,36 @@ def as_keys(given: Sequence[KeyColumn], stream: Any) -> KeyColumn:
             return tuple(column.give(array) for column, array in zip(given, part.back(distinct), strict=True))
 
     dtype = _SHORT if part.numbers.dtype == _device_groups.own_dtype(part.numbers, _SHORT) else LONG
-    return _part_of(KeyColumn(part.numbers, dtype, (0,), give, ordinal), part.numbers)
+    return _part_of(KeyColumn(part.numbers, dtype, (0,), give, ordinal, kept=kept), part.numbers)
+
+
+def _without_dropped(given: Sequence[KeyColumn]) -> tuple[Sequence[KeyColumn], Kept | None]:
+    """The rows of which no column has a negative number that says that they are dropped."""
+    valid = None
+    for column in given:
+        if column.drops:
+            these = column.array >= 0
+            valid = these if valid is None else valid & these
+    if valid is None:
+        return given, None
+    n, ordinal = given[0].size, _ordinal(given)
+    with _cuda.current(ordinal):
+        library = sys.modules[_tensors.library_of(valid)]
+        rows = library.flatnonzero(valid) if hasattr(library, "flatnonzero") else library.nonzero(valid).reshape(-1)
+
+        def spread(codes: Any) -> Any:
+            with _cuda.current(ordinal):
+                all_codes = _device_groups.maker(valid, ordinal)((n,), LONG)
+                all_codes[:] = -1
+                all_codes[rows] = codes
+                return all_codes
+
+        def take(array: Any, dtype: np.dtype[Any]) -> Any:
+            with _cuda.current(ordinal):
+                name = _tensors.library_of(array)
+                return (array if name in _LIBRARIES else _device_arrays.in_library(library.__name__, array))[rows]
+
+        return [_part_of(column, column.array[rows]) for column in given], Kept((n,), take, spread)
 
 
 def both_as_keys(given: Sequence[KeyColumn], others: Sequence[KeyColumn], stream: Any) -> tuple[KeyColumn, KeyColumn]:

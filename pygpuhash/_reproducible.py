@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _cuda, _device_groups, _table_verbs, _tensors
+from pygpuhash import _cuda, _device_arrays, _device_groups, _table_verbs, _tensors
 from pygpuhash._table_verbs import KeyColumn
 from pygpuhash.columns import _reduce
 from pygpuhash.errors import Unsupported
@@ -59,7 +60,14 @@ def on_host(codes: Array, values: Any, op: str, dtype: np.dtype[Any]) -> Array:
 def on_device(
     column: KeyColumn, values: Any, op: str, dtype: np.dtype[Any], order: Literal["any", "first"], table: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """(distinct keys, the sums or means of their values in a dtype of floats), of arrays of CuPy or PyTorch."""
+    """(distinct keys, the sums or means of their values in a dtype of floats), of arrays of CuPy or PyTorch.
+
+    Keys and values of no library become those of one that is imported, and results are of none again. Of a column of
+    which rows are dropped the values are of the others.
+    """
+    column = replace(column, known=None, kept=None)
+    is_own = _tensors.library_of(column.array) == _device_groups.OWN
+    column, values = _in_library(column, values)
     library = _tensors.library_of(column.array)
     if library not in ("cupy", "torch"):
         name = type(column.array).__name__
@@ -89,7 +97,22 @@ def on_device(
         sums = _sums(xp, codes, amounts, reduce, integer, double)
         if op == "mean":
             sums = sums / by_code(*_table_verbs.value_counts(of_codes, "any", table))
-        return distinct, _converted(sums, _device_groups.own_dtype(sums, dtype))
+        sums = _converted(sums, _device_groups.own_dtype(sums, dtype))
+        return distinct, _cuda.DeviceArray.from_dlpack(sums) if is_own else sums
+
+
+def _in_library(column: KeyColumn, values: Any) -> tuple[KeyColumn, Any]:
+    """Keys and values that are of no library as arrays of CuPy or PyTorch, where one of them is imported."""
+    names = [_tensors.library_of(array) for array in (column.array, values)]
+    library = next((name for name in names if name in ("cupy", "torch")), _device_arrays.library_that_is_there())
+    if library is None or column.ordinal is None:
+        return column, values
+    with _cuda.current(column.ordinal):
+        if names[0] == _device_groups.OWN:
+            column = replace(column, array=_device_arrays.in_library(library, column.array), ready=None)
+        if names[1] == _device_groups.OWN:
+            values = _device_arrays.in_library(library, values)
+    return column, values
 
 
 def _sums(xp: ModuleType, codes: Any, values: Any, reduce: Callable[[Any, str], Any], integer: Any, double: Any) -> Any:

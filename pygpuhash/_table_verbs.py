@@ -31,6 +31,7 @@ from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
 
 __all__ = [
+    "Kept",
     "KeyColumn",
     "as_others",
     "equal_numbers",
@@ -43,6 +44,7 @@ __all__ = [
     "on_host",
     "reduce_by_all",
     "refuse_capture",
+    "refuse_captured",
     "seen",
     "unique",
     "value_counts",
@@ -83,7 +85,10 @@ def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[A
     """(codes, distinct keys)."""
     found = _groups(column, order, table, codes=True)
     if found is not None:
-        return found.codes, column.give(found.distinct)
+        codes = found.codes
+        if column.kept is not None and found is not column.known:
+            codes = column.kept.spread(codes)
+        return codes, column.give(found.distinct)
     with _table(column, _numbers(column), table) as t:
         if order == "first" and not column.on_device:
             codes = np.empty(column.shape, _INDEX)
@@ -98,7 +103,8 @@ def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[A
                 distinct = column.array[t.insert(column.array, 0)]
             _number(t, column, distinct)
             codes = t.find(column.array, found=False)[0]
-    return column.as_index(codes, table), column.give(distinct)
+    codes = column.as_index(codes, table)
+    return codes if column.kept is None else column.kept.spread(codes), column.give(distinct)
 
 
 def isin(column: KeyColumn, others: KeyColumn, table: dict[str, Any]) -> Any:
@@ -184,7 +190,7 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
         where = _device_groups.Place(one.ordinal, one.array, one.ready, given)
         try:
             with where.on_device():
-                _refuse_captured(where.stream)
+                refuse_captured(where.stream)
                 pairs, first = _device_groups.join(where, other.array, one.dtype, how == "left")
                 if pairs is not None:
                     return pairs
@@ -216,6 +222,20 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
 
 
 @dataclass
+class Kept:
+    """Rows of a column that its keys are of, where others are dropped.
+
+    shape : of the column.
+    take : (an array of the column's shape, its dtype) -> what the rows that are kept have of it.
+    spread : codes of the rows that are kept -> those of all rows, negative elsewhere.
+    """
+
+    shape: tuple[int, ...]
+    take: Callable[[Any, np.dtype[Any]], Any]
+    spread: Callable[[Any], Any]
+
+
+@dataclass
 class KeyColumn:
     """A column as a table takes it, and how distinct keys become elements of the column's library again."""
 
@@ -225,6 +245,9 @@ class KeyColumn:
     give: Callable[[Any], Any]  # keys of the table, as the user has them
     ordinal: int | None = None  # of the GPU
     ready: tuple[int, int] | None = None  # where the array lies, and its library's current stream, if that is all
+    known: _device_groups.Groups | None = None  # its groups by first appearance, of which give(None) gives the keys
+    kept: Kept | None = None
+    drops: bool = False  # is a row with a negative key to be dropped?
 
     @property
     def size(self) -> int:
@@ -336,12 +359,16 @@ def _groups(
 
     def of(where: _device_groups.Place, order: str, **wanted: Any) -> _device_groups.Groups:
         with where.on_device():
-            _refuse_captured(where.stream)
+            refuse_captured(where.stream)
             return _device_groups.group(where, column.dtype, order == "first", **wanted)
 
     def of_array(array: Any, *arguments: Any, **wanted: Any) -> _device_groups.Groups:
         return of(_device_groups.Place(ordinal, array, None, given), *arguments, **wanted)
 
+    if column.known is not None and values is None:
+        return column.known
+    if library == _device_groups.OWN and column.size > most:
+        return None
     wanted: dict[str, Any] = {"counts": counts, "codes": codes, "values": values}
     try:
         if column.size <= most:
@@ -393,7 +420,7 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
     where = _device_groups.Place(column.ordinal, column.array, column.ready, given)
     try:
         with where.on_device():
-            _refuse_captured(where.stream)
+            refuse_captured(where.stream)
             among = others.array
             if others.ordinal is None:
                 with _cuda.current(column.ordinal):  # on whose default stream the copy may be
@@ -417,10 +444,10 @@ def refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
     """Refuse a call on a stream that is being captured. stream: that of the call; None for the array's."""
     s = _streams.stream_keeper(array, ordinal) if stream is None else stream
     with _cuda.current(ordinal):
-        _refuse_captured(_streams.usable_stream(s, ordinal)[1])
+        refuse_captured(_streams.usable_stream(s, ordinal)[1])
 
 
-def _refuse_captured(stream: int) -> None:
+def refuse_captured(stream: int) -> None:
     if _cuda.is_capturing(stream):
         raise InvalidArgument(
             "the stream is being captured into a graph, and a verb gives results of a size known at its end, or "
@@ -453,7 +480,7 @@ def _pairs(t: Table, column: KeyColumn) -> tuple[Any, Any]:
 
 def _first_seen(column: KeyColumn, given: dict[str, Any]) -> Any:
     """Distinct keys in the order of their first appearance."""
-    found = _groups(column, "first", given)
+    found = _groups(replace(column, known=None), "first", given)
     if found is not None:
         return found.distinct
     with _table(column, _numbers(column), given) as t:

@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _arrow_devices, _device_rows, _host_rows, _number_verbs, _table_verbs, _tensors
+from pygpuhash import (
+    _arrays,
+    _arrow_devices,
+    _device_bytes,
+    _device_rows,
+    _host_rows,
+    _number_verbs,
+    _table_verbs,
+    _tensors,
+)
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical
@@ -191,10 +200,13 @@ def lies_on_device(given: Any) -> bool:
     return any(map(_arrays.on_device, given)) if isinstance(given, tuple) else _arrays.on_device(given)
 
 
-def on_device(given: Any, what: str, floats: str, table: dict[str, Any]) -> _table_verbs.KeyColumn:
-    """An array on a GPU, or the rows of a tuple of several."""
+def on_device(given: Any, what: str, nulls: str, floats: str, table: dict[str, Any]) -> _table_verbs.KeyColumn:
+    """A column on a GPU, or the rows of a tuple of several."""
     if isinstance(given, tuple):
-        return _device_rows.as_keys(_columns(given, what, floats), table.get("stream"))
+        return _device_rows.as_keys(_columns(given, what, nulls, floats, table), table.get("stream"))
+    given = _arrow_devices.column(given, what)
+    if isinstance(given, _arrow_devices.Bytes):
+        return _device_bytes.as_keys(given, what, nulls, floats, table)
     return _array_on_device(given, what, floats)
 
 
@@ -203,12 +215,40 @@ def _array_on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColu
     return _table_verbs.equal_numbers(column) if floats == "numbers" else column
 
 
-def _columns(given: tuple[Any, ...], what: str, floats: str) -> list[_table_verbs.KeyColumn]:
-    return _device_rows.columns(given, what, lambda part, name: _array_on_device(part, name, floats))
+def _columns(
+    given: tuple[Any, ...], what: str, nulls: str, floats: str, table: dict[str, Any]
+) -> list[_table_verbs.KeyColumn]:
+    def read(part: Any, name: str) -> _table_verbs.KeyColumn:
+        if isinstance(part, _arrow_devices.Bytes):
+            return _device_bytes.as_member(part, name, nulls, floats, table)
+        return _array_on_device(part, name, floats)
+
+    return _device_rows.columns(given, what, read)
+
+
+def _both_as_bytes(
+    one: Any, other: Any, names: tuple[str, str], nulls: str, floats: str, table: dict[str, Any]
+) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn] | None:
+    """Two columns of which one is no array of numbers; None where both are. The other one may be, on the same GPU."""
+    found = [_arrow_devices.column(given, what) for given, what in zip((one, other), names, strict=True)]
+    like = next((given for given in found if isinstance(given, _arrow_devices.Bytes)), None)
+    if like is None:
+        return None
+
+    def as_bytes(i: int) -> _arrow_devices.Bytes:
+        given = found[i]
+        if isinstance(given, _arrow_devices.Bytes):
+            return given
+        given = of_one(given) if is_element(given) else given
+        return _device_bytes.of_array(given, like, names[i], names[1 - i], table)
+
+    a, b = as_bytes(0), as_bytes(1)
+    _device_bytes.check_alike(a, b, *names)
+    return _device_bytes.both_as_keys(a, b, names, nulls, floats, table)
 
 
 def _rows_alike(
-    keys: Any, others: Any, names: tuple[str, str], floats: str, table: dict[str, Any]
+    keys: Any, others: Any, names: tuple[str, str], nulls: str, floats: str, table: dict[str, Any]
 ) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
     """The rows of two tuples of columns on a GPU."""
     for given, other, what, there in ((keys, others, *names), (others, keys, *names[::-1])):
@@ -218,10 +258,31 @@ def _rows_alike(
             )
     if len(keys) != len(others):
         raise TypeError(f"{names[0]} has {len(keys)} columns, {names[1]} {len(others)}: pass the same ones of both")
-    one, other = (_columns(given, what, floats) for given, what in zip((keys, others), names, strict=True))
+    keys, others = _without_bytes(keys, others, names, nulls, floats, table)
+    one, other = (
+        _columns(given, what, nulls, floats, table) for given, what in zip((keys, others), names, strict=True)
+    )
     for i, (a, b) in enumerate(zip(one, other, strict=True)):
         _same(a, b, f"{names[0]}[{i}]", f"{names[1]}[{i}]")
     return _device_rows.both_as_keys(one, other, table.get("stream"))
+
+
+def _without_bytes(
+    keys: tuple[Any, ...],
+    others: tuple[Any, ...],
+    names: tuple[str, str],
+    nulls: str,
+    floats: str,
+    table: dict[str, Any],
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Two tuples of columns, of which those of bytes are numbers that are equal in both where their rows are."""
+    pairs = []
+    for i, (a, b) in enumerate(zip(keys, others, strict=True)):
+        of_one = f"{names[0]}[{i}]", f"{names[1]}[{i}]"
+        there = _arrays.on_device(a) and _arrays.on_device(b)
+        found = _both_as_bytes(a, b, of_one, nulls, floats, table) if there else None
+        pairs.append((a, b) if found is None else (found[0].array, found[1].array))
+    return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
 
 
 def _same(a: _table_verbs.KeyColumn, b: _table_verbs.KeyColumn, what: str, other: str) -> None:
@@ -230,18 +291,21 @@ def _same(a: _table_verbs.KeyColumn, b: _table_verbs.KeyColumn, what: str, other
         raise TypeError(f"{what} has dtype {a.dtype}, {other} {b.dtype}: convert one of them")
     if a.ordinal != b.ordinal:
         raise TypeError(f"{what} is on cuda:{a.ordinal}, {other} on cuda:{b.ordinal}: copy one of them")
-    if type(a.array) is not type(b.array):
+    if _tensors.library_of(a.array) != _tensors.library_of(b.array):
         raise TypeError(
             f"{what} is a {type(a.array).__name__}, {other} a {type(b.array).__name__}: pass two of one library"
         )
 
 
 def alike_on_device(
-    keys: Any, among: Any, floats: str, table: dict[str, Any]
+    keys: Any, among: Any, nulls: str, floats: str, table: dict[str, Any]
 ) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
     """Two columns of keys for one table, of which one or both are on a GPU."""
     if isinstance(keys, tuple) or isinstance(among, tuple):
-        return _rows_alike(keys, among, ("keys", "among"), floats, table)
+        return _rows_alike(keys, among, ("keys", "among"), nulls, floats, table)
+    pair = _both_as_bytes(keys, among, ("keys", "among"), nulls, floats, table)
+    if pair is not None:
+        return pair
     if _arrays.on_device(keys) and _arrays.on_device(among):
         one, other = _array_on_device(keys, "keys", floats), _array_on_device(among, "among", floats)
         if one.dtype != other.dtype:
@@ -254,25 +318,31 @@ def alike_on_device(
     return _table_verbs.as_others(keys, other.dtype, "keys"), other
 
 
-def join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str, Any]) -> tuple[Any, Any]:
+def join_on_device(left: Any, right: Any, how: str, nulls: str, floats: str, table: dict[str, Any]) -> tuple[Any, Any]:
     if isinstance(left, tuple) or isinstance(right, tuple):
-        return _table_verbs.join_on_device(*_rows_alike(left, right, ("left", "right"), floats, table), how, table)
+        rows = _rows_alike(left, right, ("left", "right"), nulls, floats, table)
+        return _table_verbs.join_on_device(*rows, how, table)
     columns = []
     for given, what in ((left, "left"), (right, "right")):
         if not _arrays.on_device(given):
             there = "right" if what == "left" else "left"
             raise TypeError(f"{what} is on the host and {there} on a GPU: copy one of them to where the other one is")
-        if _tensors.library_of(given) not in ("cupy", "torch"):
+        if _tensors.library_of(given) not in ("cupy", "torch") and not _arrays.is_arrow_on_device(given):
             raise Unsupported(
                 f"{what} is a {type(given).__name__} on a GPU, which cannot be asked for pairs of rows: pass CuPy's or "
                 f"PyTorch's, or use Table.find and Table.find_all"
             )
+    pair = _both_as_bytes(left, right, ("left", "right"), nulls, floats, table)
+    if pair is not None:
+        return _device_bytes.join(*pair, how, table)
+    for given, what in ((left, "left"), (right, "right")):
         columns.append(_array_on_device(given, what, floats))
         if len(columns[-1].shape) != 1:
             raise ValueError(f"{what} has shape {columns[-1].shape}: pass a one-dimensional column")
     one, other = columns
     _same(one, other, "left", "right")
-    return _table_verbs.join_on_device(one, other, how, table)
+    join = _table_verbs.join_on_device if _tensors.library_of(one.array) in ("cupy", "torch") else _device_bytes.join
+    return join(one, other, how, table)
 
 
 # ---- aggregates ------------------------------------------------------------------------------------------------------
@@ -296,6 +366,14 @@ def values_of(values: Any, shape: tuple[int, ...], on_device: bool, what: str = 
         places = ("a GPU", "the host") if on_device else ("the host", "a GPU")
         raise TypeError(f"keys are on {places[0]} and {what} on {places[1]}: copy them to one place")
     return values, given
+
+
+def values_of_kept(column: _table_verbs.KeyColumn, values: Any) -> tuple[Any, np.dtype[Any]]:
+    """`values_of` a column on a GPU, where some of its rows may be dropped."""
+    amounts, given = values_of(values, column.shape if column.kept is None else column.kept.shape, True)
+    if column.kept is None or not _arrays.on_device(amounts):
+        return amounts, given
+    return column.kept.take(amounts, given), given
 
 
 def dtype_of_results(given: np.dtype[Any], op: str, dtype: Any) -> np.dtype[Any]:

@@ -364,6 +364,37 @@ cdef extern from "gpuhash/columns.h" nogil:
     gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err)
 
+    ctypedef struct gpuhash_bytes_column:
+        uint64_t n
+        uint64_t first
+        const void *data
+        const void *offsets
+        const uint8_t *validity
+        uint32_t offset_bytes
+        uint32_t width
+        uint32_t floats
+
+    ctypedef struct gpuhash_bytes_request:
+        size_t struct_size
+        gpuhash_bytes_column one
+        gpuhash_bytes_column other
+        void *scratch
+        size_t scratch_bytes
+        gpuhash_device device
+        void *stream
+
+    gpuhash_status gpuhash_bytes_scratch(uint64_t rows, size_t *bytes, gpuhash_error *err)
+    gpuhash_status gpuhash_bytes_hash(const gpuhash_bytes_request *request, uint64_t seed, uint64_t *hashes,
+                                      uint64_t *host_null, gpuhash_error *err)
+    gpuhash_status gpuhash_bytes_check(const gpuhash_bytes_request *request, const int64_t *codes, uint64_t groups,
+                                       int64_t *out_first, uint64_t *host_other, gpuhash_error *err)
+    gpuhash_status gpuhash_bytes_keep(const gpuhash_bytes_request *request, int64_t *out_rows, uint64_t *host_rows,
+                                      gpuhash_error *err)
+    gpuhash_status gpuhash_bytes_place(const gpuhash_bytes_request *request, const int64_t *rows, uint64_t n,
+                                       void *out_offsets, uint64_t *host_bytes, gpuhash_error *err)
+    gpuhash_status gpuhash_bytes_take(const gpuhash_bytes_request *request, const int64_t *rows, uint64_t n,
+                                      const void *offsets, void *out_data, uint8_t *out_validity, gpuhash_error *err)
+
     ctypedef struct gpuhash_join_request:
         size_t struct_size
         size_t n_left

@@ -5,8 +5,10 @@ A column of keys is one of
 - a host column: an array of numpy, a list, a column or frame of pandas, polars or Arrow, a tensor on the CPU. Elements
   are numbers, times, text and bytes of any length, decimals, structs and dictionaries of these, and nulls;
 - an array of a CUDA device, used where it lies; results are arrays of the same library;
-- a tuple of columns of one length, of the host or all of CuPy or of PyTorch on one GPU: element i is what all of them
-  have at i. Keys that come back are a tuple again.
+- a column with Arrow's device interface on a CUDA device: numbers, times, text, bytes, and nulls. Keys that come back
+  are a `DeviceArray` where they are numbers without nulls, else a `DeviceColumn`;
+- a tuple of columns of one length, of the host or all on one GPU, of CuPy or of PyTorch and of Arrow: element i is
+  what all of them have at i. Keys that come back are a tuple again.
 
 Results have the caller's library, type and name. What is equal is the same for all verbs, libraries and devices:
 integers of any width and sign, and integers and floats, by the number; 0.0 and -0.0 are one key, as are all NaNs; times
@@ -57,6 +59,7 @@ from pygpuhash._verb_inputs import (
     read_on_host,
     refuse_cut,
     values_of,
+    values_of_kept,
 )
 from pygpuhash.columns._engine import pairs, rows_by_id
 from pygpuhash.errors import InvalidArgument
@@ -120,7 +123,7 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     if found is not None:
         return found
     if lies_on_device(keys):
-        return _table_verbs.unique(on_device(keys, "keys", floats, table), order, table)
+        return _table_verbs.unique(on_device(keys, "keys", nulls, floats, table), order, table)
     column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     found = _number_verbs.unique(few_numbers(column), floats, table, _verb_inputs.FEW)
     if found is not None:
@@ -167,7 +170,7 @@ def value_counts(
         return pair
     refuse_cut(keys, _INDEX)
     if lies_on_device(keys):
-        return _table_verbs.value_counts(on_device(keys, "keys", floats, table), order, table)
+        return _table_verbs.value_counts(on_device(keys, "keys", nulls, floats, table), order, table)
     column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.value_counts(few_numbers(column), floats, table, _verb_inputs.FEW)
@@ -213,7 +216,7 @@ def factorize(
         return pair
     refuse_cut(keys, _INDEX)
     if lies_on_device(keys):
-        return _table_verbs.factorize(on_device(keys, "keys", floats, table), order, table)
+        return _table_verbs.factorize(on_device(keys, "keys", nulls, floats, table), order, table)
     column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.factorize(few_numbers(column), floats, table, _verb_inputs.FEW)
@@ -258,7 +261,7 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     if found is not None:
         return found
     if lies_on_device(keys) or lies_on_device(among):
-        one, other = alike_on_device(keys, among, floats, table)
+        one, other = alike_on_device(keys, among, nulls, floats, table)
         return _table_verbs.isin(one, other, table)
     if is_element(among):
         among = of_one(among)
@@ -355,8 +358,8 @@ def group_reduce(
     exact = reproducible and op in ("sum", "mean")
     of_numpy = type(keys) is np.ndarray
     if not of_numpy and lies_on_device(keys):
-        there = on_device(keys, "keys", floats, table)
-        amounts, given = values_of(values, there.shape, True)
+        there = on_device(keys, "keys", nulls, floats, table)
+        amounts, given = values_of_kept(there, values)
         if op == "count":
             refuse_cut(keys, _INDEX)
             return _table_verbs.value_counts(there, order, table)
@@ -432,8 +435,8 @@ def _reduce_by_all(
         raise InvalidArgument(f"dtype={dtype!r} is for 'sum', which op={ops!r} does not have: leave it out")
     check(table, nulls, floats, order)
     if lies_on_device(keys):
-        there = on_device(keys, "keys", floats, table)
-        amounts, given = values_of(values, there.shape, True)
+        there = on_device(keys, "keys", nulls, floats, table)
+        amounts, given = values_of_kept(there, values)
         stored = _dtypes(keys, given, ops, dtype)
         if not reproducible or given.kind != "f":
             found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
@@ -511,7 +514,7 @@ def join_indexer(
 
     With how="left" an element of `left` that has no partner is there once, with -1 for the other index. The table holds
     the right column: pass the smaller one there. Both columns are on the host, or both are on one GPU and arrays of
-    CuPy or of PyTorch.
+    CuPy or of PyTorch, or columns of Arrow.
 
     Raises ValueError for columns that are not one-dimensional, Unsupported for arrays of other libraries on a GPU.
     """
@@ -522,7 +525,7 @@ def join_indexer(
     check(table, nulls, floats)
     of_numpy = type(left) is type(right) is np.ndarray
     if not of_numpy and (lies_on_device(left) or lies_on_device(right)):
-        return join_on_device(left, right, how, floats, table)
+        return join_on_device(left, right, how, nulls, floats, table)
     refuse_cut(left, _INDEX)
     numbers = _number_verbs.join(left, right, table)
     if numbers is not None:

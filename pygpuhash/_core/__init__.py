@@ -13,6 +13,7 @@
 `table`             batches of a table
 `slab`              SlabAlloc
 `groups`            verbs on a column on a CUDA device
+`bytes_on_device`   columns of bytes on a CUDA device
 `shards`            rows by shard on a CUDA device
 ==================  ====================================================================================
 
@@ -20,6 +21,7 @@ A module uses those above it in this list. The modules above `_core` hand in wha
 `explain_no_memory`, `own_arrays`, `tell_progress_to`, and the methods of `Table` that `CoreTable` names.
 """
 
+from pygpuhash._core.bytes_on_device import BytesCall, bytes_scratch
 from pygpuhash._core.device_arrays import own_arrays, stream_handle
 from pygpuhash._core.dlpack import dlpack_read, dlpack_write
 from pygpuhash._core.groups import Join, group, group_scratch, isin, isin_scratch, join_scratch, ready
@@ -81,6 +83,7 @@ __all__ = [
     "OP_INSERT",
     "OP_INSERT_MULTI",
     "TRAITS",
+    "BytesCall",
     "CoreSlabAllocator",
     "CoreTable",
     "ExportCursor",
@@ -91,6 +94,7 @@ __all__ = [
     "backend_open",
     "backend_probe",
     "build_info",
+    "bytes_scratch",
     "check_ops",
     "collect",
     "copy_parts",

@@ -267,6 +267,34 @@ def of_device(capsule):
     return out, 0 if there.sync_event == NULL else <uintptr_t>(<void **>there.sync_event)[0]
 
 
+cdef void drop_device_array(object capsule) noexcept:
+    cdef ArrowDeviceArray *there = <ArrowDeviceArray *>PyCapsule_GetPointer(capsule, "arrow_device_array")
+    if there.array.release != NULL:
+        there.array.release(&there.array)
+    free(there)
+
+
+def on_cuda(int64_t length, tuple addresses not None, int64_t null_count, int64_t ordinal, object owner):
+    """A capsule "arrow_device_array" over buffers of a CUDA device at these addresses, which `owner` keeps alive.
+
+    They are written, so that there is no event to wait for.
+    """
+    cdef ArrowDeviceArray *there = <ArrowDeviceArray *>cleared(1, sizeof(ArrowDeviceArray))
+    capsule = PyCapsule_New(there, "arrow_device_array", drop_device_array)
+    there.device_type = 2  # ARROW_DEVICE_CUDA
+    there.device_id = ordinal
+    there.array.release = release_array
+    there.array.length = length
+    there.array.null_count = null_count
+    Py_INCREF(owner)
+    there.array.private_data = <void *>owner
+    there.array.buffers = <const void **>cleared(len(addresses), sizeof(void *))
+    for address in addresses:
+        there.array.buffers[there.array.n_buffers] = <void *><uintptr_t>address
+        there.array.n_buffers += 1
+    return capsule
+
+
 def addresses(capsule):
     """(elements, nulls or -1 where they were not counted, first element, addresses of the buffers) of an array."""
     cdef ArrowArray *array = array_at(capsule)

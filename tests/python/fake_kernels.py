@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Iterator
 from typing import Any
 
+import fake_bytes
 import fake_cuda
 import fake_libraries
 import numpy as np
@@ -90,6 +91,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[tuple
                     if pairs:
                         at(place, pairs, 8)[:] = [pair[column] for pair in self.pairs()]
 
+        class BytesCall(fake_bytes.BytesCall):
+            bring = staticmethod(cuda.bring)
+
+        monkeypatch.setattr(_core, "BytesCall", BytesCall)
+        monkeypatch.setattr(_core, "ungroup", fake_bytes.ungroup(cuda.bring))
         monkeypatch.setattr(_core, "isin", isin)
         monkeypatch.setattr(_core, "Join", Join)
         monkeypatch.setattr(_device_groups, "KERNELS", True)

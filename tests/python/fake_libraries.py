@@ -11,7 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import DeviceArray, _core
 
 
 def code_of(dtype):
@@ -79,6 +79,7 @@ class ndarray:
 
     for _name in (
         "lt",
+        "ge",
         "eq",
         "ne",
         "abs",
@@ -162,11 +163,21 @@ class Stream:
 Stream.null = Stream(0)
 
 
+def copied(array):
+    """A copy of an array of the host; the memory of an array that no library has made."""
+    if not isinstance(array, DeviceArray):
+        return array.copy() if array.flags.c_contiguous else array
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ptr)
+    memory.owner = array
+    return np.frombuffer(memory, array.dtype).reshape(array.shape)
+
+
 def cupy(monkeypatch, ndarray=ndarray):
     module = ModuleType("cupy")
     module.ndarray = ndarray
     module.empty = ndarray
-    module.asarray = lambda a: ndarray(0, 0, a.copy() if a.flags.c_contiguous else a)
+    module.asarray = lambda a: ndarray(0, 0, copied(a))
+    module.flatnonzero = lambda a: ndarray(0, 0, np.flatnonzero(a.array))
     module.full = lambda shape, value, dtype: ndarray(0, 0, np.full(shape, value, dtype))
     module.where = lambda c, a, b: ndarray(0, 0, np.where(c.array, bare(a), bare(b)))
     for of in (np.isfinite, np.round, np.zeros_like, np.full_like):

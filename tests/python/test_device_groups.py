@@ -44,6 +44,7 @@ Array = np.ndarray[Any, Any]
         ("cupy", "M8[s]", 1000, 0, {}, False),
         ("jax", "int32", 1000, 0, {}, False),
         ("numba", "int32", 1000, 0, {}, False),
+        ("pygpuhash", "int32", 1000, 0, {}, True),
         (None, "int32", 1000, 0, {}, False),
         ("cupy", "int32", 1000, 0, {"backend": "hive"}, False),
         ("torch", "int32", 1000, 0, {"memory": "torch"}, False),
@@ -71,6 +72,7 @@ def test_rule(
         ("cupy", "int16", "int64", False),
         ("cupy", "bool", None, False),
         ("torch", "float32", "float64", False),
+        ("pygpuhash", "float32", "float64", True),  # an array of no library, or a column of Arrow
         (None, "float32", "float64", False),
     ],
 )
@@ -529,7 +531,7 @@ def test_pieces_where_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch)
     array, calls = put
     make, most = _device_groups.maker, [10_000]
 
-    def maker(like: Any, ordinal: int) -> Any:
+    def maker(like: Any, ordinal: int, keeper: Any = None) -> Any:
         def empty(shape: Any, dtype: Any) -> Any:
             if dtype == np.uint8 and shape[0] > most[0]:
                 raise OutOfMemoryError

@@ -60,7 +60,7 @@ class Column:
             length=self.length,
             null_count=self.nulls,
             offset=self.first,
-            n_buffers=2,
+            n_buffers=len(self._buffers),
             buffers=ctypes.addressof(self._buffers),
             release=ctypes.cast(self._release, ctypes.c_void_p).value,
         )
@@ -118,20 +118,35 @@ def test_its_event_is_waited_for(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"nulls": 1, "validity": np.array([5], "u1")}, "keys has nulls: drop or fill them"),
-        ({"nulls": -1, "validity": np.array([5], "u1")}, "keys may have nulls, which its library did not count"),
-        (
-            {"format": "u"},
-            "keys is a column of type 'u' of Arrow on a GPU, where keys are numbers: copy it to the host",
-        ),
-        ({"format": "tss:"}, "type 'tss:' of Arrow on a GPU"),
+        ({"format": "vu"}, "keys is a column of type 'vu' of Arrow on a GPU, where columns are numbers, times, text"),
+        ({"format": "b"}, "type 'b' of Arrow on a GPU.*convert it, or copy it to the host"),
         ({"dictionary": _buffers.schema("u")}, "keys is a column of a dictionary on a GPU"),
     ],
 )
 def test_other_columns_on_a_gpu_are_refused_by_name(given, message):
-    column = Column(np.arange(3), CUDA, **given)
     with pytest.raises(TypeError, match=message):
-        _arrow_devices.numbers(column, "keys")
+        _arrow_devices.column(Column(np.arange(3), CUDA, **given), "keys")
+
+
+@pytest.mark.parametrize("nulls", [1, -1])
+def test_numbers_with_nulls_are_rows_of_bytes(nulls):
+    values, validity = np.arange(3), np.array([5], "u1")
+    column = Column(values, CUDA, nulls=nulls, validity=validity, first=1)
+    seen = _arrow_devices.column(column, "keys")
+    assert (seen.n, seen.first, seen.width, seen.ordinal, seen.format) == (2, 1, 8, 5, "l")
+    assert (seen.data, seen.validity, seen.offsets) == (values.ctypes.data, validity.ctypes.data, 0)
+    with pytest.raises(TypeError, match="values has nulls, or its library did not count them: drop or fill them"):
+        _arrow_devices.numbers(column, "values")
+    del seen
+    assert column.released == 2
+
+
+@pytest.mark.parametrize(
+    ("format", "width"),
+    [("tdD", 4), ("tts", 4), ("ttn", 8), ("tdm", 8), ("tsu:Europe/Vienna", 8), ("tDm", 8), ("d:20,3", 16), ("w:7", 7)],
+)
+def test_widths_of_elements(format, width):
+    assert _arrow_devices.column(Column(np.arange(3), CUDA, format=format), "keys").width == width
 
 
 def test_what_says_that_it_is_on_the_host_is_not_asked_for_its_structs():
