@@ -3,7 +3,8 @@
     python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
     python -m asv_bench.verbs --device cuda       2^24 keys
 
-Columns of 4-byte keys by distribution, alone or beside a column of 8 bytes with few distinct elements; group_reduce
+Columns of 4-byte keys by distribution, alone, beside a column of 8 bytes with few distinct elements, or as text, a
+column of Arrow with their decimal digits; group_reduce
 sums 8-byte integers, or floats, also reproducibly, or gives four aggregates by one call; isin asks for an eighth of the
 keys, join_indexer meets the column with as long a one in which every key is once, and join_indexer_four with one in
 which keys are four times. Every result is compared with numpy's. The ceiling is the time of the accesses that a verb
@@ -28,6 +29,8 @@ from typing import Any
 import numpy as np
 
 import pygpuhash as gh
+from pygpuhash.columns import _buffers
+from pygpuhash.columns._buffers import View
 
 from .harness.arguments import one_sentence, whole
 from .harness.ceilings import Ceilings
@@ -61,6 +64,7 @@ class Columns:
     among: Any  # an eighth of the distinct keys
     once: Any  # every distinct key, and others, in another order
     four: Any  # distinct keys, four times each, no more rows than the column has
+    text: Any  # the digits of the keys
 
 
 @dataclass
@@ -85,6 +89,35 @@ def same_groups(keys: Any, results: Any, column: Any, weights: Any) -> bool:
 def row_numbers(keys: Any, few: Any) -> Any:
     """A number for each row of two columns, the same for equal rows."""
     return keys.astype(np.int64) * FEW + few
+
+
+class Text:
+    """A column of text on the host."""
+
+    def __init__(self, offsets: Any, letters: Any) -> None:
+        self.buffers = None, offsets, letters
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[object, object]:
+        return _buffers.schema("u"), _buffers.array(len(self.buffers[1]) - 1, self.buffers)
+
+
+def digits(xp: Any, keys: Any) -> Any:
+    """The decimal digits of keys, as a column of text where these are."""
+    letters = (keys[:, None] // xp.asarray(10 ** np.arange(9, -1, -1), np.uint32) % 10 + 48).astype(np.uint8)
+    sizes = 1 + sum((keys >= 10**i).astype(np.int32) for i in range(1, 10))
+    offsets = xp.concatenate([xp.zeros(1, np.int32), xp.cumsum(sizes, dtype=np.int32)])
+    letters = letters[xp.arange(10) >= 10 - sizes[:, None]]
+    if xp is np:
+        return Text(offsets, letters)
+    buffers = None, gh.DeviceArray.from_dlpack(offsets), gh.DeviceArray.from_dlpack(letters)
+    return gh.DeviceColumn("u", len(keys), buffers, keys.device.id)
+
+
+def from_digits(text: Any) -> Any:
+    """The keys of text on the host."""
+    offsets, letters = View(text).text()
+    place = np.repeat(offsets[1:], np.diff(offsets)) - 1 - np.arange(len(letters))
+    return np.add.reduceat((letters - 48) * 10**place, offsets[:-1]).astype(np.uint32)
 
 
 def right_codes(found: Any, c: Columns) -> bool:
@@ -215,6 +248,12 @@ VERBS = {
         1,
         0,
     ),
+    "value_counts_of_text": Verb(
+        {},
+        lambda found, c: same_groups(from_digits(found[0]), found[1], c.keys, 1),
+        1,
+        0,
+    ),
     "group_reduce_four": Verb(
         {
             "pandas.groupby": lambda pd, c: (
@@ -258,6 +297,7 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
     "group_reduce_floats": lambda c, on: gh.group_reduce(c.keys, c.floats, device=on),
     "group_reduce_reproducible": lambda c, on: gh.group_reduce(c.keys, c.floats, reproducible=True, device=on),
     "value_counts_of_two": lambda c, on: gh.value_counts((c.keys, c.few), **({} if on == "cpu" else {"device": on})),
+    "value_counts_of_text": lambda c, on: gh.value_counts(c.text, device=on),
     "group_reduce_four": lambda c, on: gh.group_reduce(c.keys, c.values, FOUR, device=on),
     "join_indexer": lambda c, on: gh.join_indexer(c.keys, c.once, device=on),
     "join_indexer_four": lambda c, on: gh.join_indexer(c.keys, c.four, device=on),
@@ -274,7 +314,7 @@ def columns(xp: Any, name: str, n: int) -> Columns:
     values = xp.arange(n, dtype=np.int64)
     among = xp.random.permutation(distinct)[: len(distinct) // 8 + 1]
     few = xp.random.randint(0, FEW, n).astype(np.int64)
-    return Columns(keys, values, values.astype(np.float64), few, among, once, four)
+    return Columns(keys, values, values.astype(np.float64), few, among, once, four, digits(xp, keys))
 
 
 def libraries(on: Any) -> dict[str, Any]:
@@ -291,6 +331,8 @@ def libraries(on: Any) -> dict[str, Any]:
 def on_host(found: Any) -> Any:
     if isinstance(found, tuple):
         return tuple(on_host(part) for part in found)
+    if hasattr(found, "__arrow_c_array__"):
+        return found
     return found.get() if hasattr(found, "get") and not isinstance(found, np.ndarray) else np.asarray(found)
 
 
