@@ -431,7 +431,7 @@ CLAIMS = (
         "two hash functions beat three",
         "V.B",
         two_hashes_win,
-        "a CPU: repeats of one pair differ by up to 42 %; by the processor time of one thread, least of 7 on a Zen 4, "
+        "a CPU: repeats of one pair differ up to twofold; by the processor time of one thread, least of 7 on a Zen 4, "
         "the best pair takes .94 (2^18 keys) and .92 (2^20) of the time of the best triple. A GPU: at a load of .95 "
         "evictions take 31 % of an insert's time with two buckets of 8 slots (9), where the paper's have 32; with a "
         "third bucket 20 to 33 of 2^20 keys go to the stash, not 560 to 596",
@@ -442,8 +442,8 @@ CLAIMS = (
         "pairs of CRC are slower by 12 to 25 %",
         "V.B",
         crc_is_slower,
-        "it is so with 2^21 and 2^22 keys (.79, .85); with 2^20 the repeats differ by 42 %, and by the "
-        "processor time of one thread, least of 7 on a Zen 4, it is .84",
+        "a CPU: with 2^20 keys the repeats differ twofold (.68 in the median), with 2^21 and 2^22 it is .92 and .95; "
+        "by the processor time of one thread, least of 7 on a Zen 4, it is .84 with 2^20",
     ),
     Claim(
         "hive",
@@ -461,7 +461,7 @@ CLAIMS = (
         "up to 0.75, steps 1 and 2 take more than 95 % of the time",
         "V.D",
         early_steps,
-        "a CPU: it holds at 0.55 and 0.65; at 0.75 one insert of 90 evicts, which takes 7.5 % of the time",
+        "a CPU: it holds at 0.55 and 0.65; at 0.75 one insert of 92 evicts, which takes 10 % of the time",
     ),
     Claim(
         "hive",
@@ -495,7 +495,7 @@ CLAIMS = (
         "V.B",
         slower_when_small,
         "in the paper a warp serves one operation of its own and 32 of the other list's, on a CPU a thread "
-        "serves one of either. A GPU: in a range of 10^4 slower by 32, 24 % with 2, 10 % of updates, faster by 1.2, "
+        "serves one of either. A GPU: in a range of 10^4 slower by 37, 25 % with 2, 10 % of updates, faster by 1.2, "
         "2.0 with 20, 40 %; in the paper slower by 15 to 47 % with up to 20 %, and faster by 8 % with 40 %",
     ),
     Claim(
@@ -513,8 +513,6 @@ CLAIMS = (
         "finds are faster than a node per key by up to 4.4",
         "V.B",
         beats_classic("find"),
-        "a GPU: the finds were op codes of a table for as many keys as the range, which takes a mixed batch in parts "
-        "that it has room for; it holds from 3 * 10^5 on",
     ),
     Claim("skiplist", "10", "inserts by 3.5 to 9.1", "V.B", beats_classic("insert")),
     Claim(
@@ -588,6 +586,7 @@ CLAIMS = (
         "larger tickets are faster at absent keys in host memory (3.99, 3.23, 1.59)",
         "IV.A",
         larger_tickets_help,
+        "a CPU: of keys that are looked for in windows, tickets of 4 and 2 bits are alike; as keys come it holds",
     ),
     Claim(
         "stadium",
