@@ -111,6 +111,11 @@ def _save(shard: Shard, path: str, compression: str | None) -> tuple[int, str]:
     return Path(path).stat().st_size, digest(Path(path))
 
 
+def _clear(shard: Shard) -> None:
+    shard.table.clear()
+    shard.tags.clear()
+
+
 # What a shard serves.
 _SERVED: Mapping[str, Callable[..., Any]] = {
     "insert": lambda shard, *given: shard.table.insert(*given),
@@ -124,6 +129,7 @@ _SERVED: Mapping[str, Callable[..., Any]] = {
     "save": _save,
     "info": lambda shard: {**shard.table.info, "device": shard.table.device, "tags": len(shard.tags)},
     "check": lambda shard: shard.table.check(),
+    "clear": _clear,
     "tags": lambda shard: sorted(shard.tags),
     "set_tags": lambda shard, tags: shard.tags.update(tags),
 }

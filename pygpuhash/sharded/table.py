@@ -174,6 +174,15 @@ class Table:
             if away.size and away.tolist() != [shard]:
                 raise Corrupt(f"shard {shard} has keys of the shards {away[away != shard].tolist()[:5]}")
 
+    def clear(self) -> None:
+        """Remove all keys and forget all tags: the table is as new, and carries out a batch with an old tag.
+
+        The storage stays, and so do snapshots: the last one is still the one that `ShardLost` names. Of batches of
+        other threads meanwhile some shards may keep their part: clear when there are none. After `ShardLost` it raises
+        `ShardLost`, as all methods: make another table.
+        """
+        self._every("clear")
+
     def close(self) -> None:
         """Release all shards."""
         self._transport.close()

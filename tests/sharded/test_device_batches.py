@@ -95,6 +95,9 @@ def test_operations_are_those_of_a_dict(cuda, cupy, devices, chunks, shards):
             exported, amounts = table.export()
             assert dict(zip(exported.tolist(), amounts.tolist(), strict=True)) == model
         table.check()
+        table.clear()
+        assert not host(table.contains(put(np.arange(90, dtype="u8")))).any()
+        assert host(table.insert(put(keys), put(values))).all()
     assert not cuda.pooled, "memory was not given back"
     assert not cuda.contexts
 

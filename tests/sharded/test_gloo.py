@@ -41,6 +41,9 @@ with table.replicate() as copy:
     assert (copy.find(keys)[0] == counts).all()
 assert (table.erase(keys[rank::size])).all()
 assert len(table) == 0
+table.clear()  # with the tags
+table.accumulate(mine, 1, tag="monday")
+assert (table.find(keys)[0] == counts).all()
 table.close()
 
 again = sharded.load(f"{folder}/t", shards=5, transport=sharded.Torch())

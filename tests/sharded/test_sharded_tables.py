@@ -163,6 +163,31 @@ def test_sets_text_of_fixed_width_and_rows(transport):
         assert table.find([2, 1])[0].tolist() == [[3, 4], [1, 2]]
 
 
+def test_a_cleared_table_is_as_new(transport, tmp_path):
+    """Without keys and tags; snapshots and copies stay as they are."""
+    with filled(50, transport=transport()) as table:
+        table.accumulate(np.arange(50), 1, tag="monday")
+        table.save(tmp_path / "full")
+        with table.replicate() as copy:
+            table.clear()
+            assert len(copy) == 50
+        assert contents(table) == {}
+        assert not table.contains(np.arange(60)).any()
+        table.check()
+        assert str(tmp_path / "full") in table.stats["snapshot"]
+        table.save(tmp_path / "empty")
+        table.clear()
+        assert table.accumulate(np.arange(20), 3, tag="monday").all()
+        assert contents(table) == dict.fromkeys(range(20), 3)
+    with sharded.load(tmp_path / "empty", shards=5, transport=transport()) as table:  # it has no tags
+        assert contents(table) == {}
+    with sharded.load(tmp_path / "full", transport=transport()) as table:
+        assert contents(table) == {key: key * 2 + 1 for key in range(50)}
+        table.accumulate(np.arange(50), 1, tag="monday")
+        table.clear()
+        assert table.accumulate([7], 1, tag="monday").all()
+
+
 def test_threads_share_a_table(transport):
     with sharded.Table(shards=4, transport=transport()) as table:
         each = [threading.Thread(target=table.accumulate, args=(np.arange(500),)) for _ in range(6)]
@@ -309,6 +334,7 @@ def test_every_call_after_a_loss_names_the_shard_and_the_snapshot(tmp_path):
         "len": lambda: len(table),
         "stats": lambda: table.stats,
         "check": table.check,
+        "clear": table.clear,
         "save": lambda: table.save(tmp_path / "t", overwrite=True),
     }
     for name in ["export", *random.Random(3).sample(sorted(calls), len(calls))]:
