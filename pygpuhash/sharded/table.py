@@ -19,6 +19,7 @@ from pygpuhash.saved import disk
 from pygpuhash.sharded import manifest
 from pygpuhash.sharded.replica import Replica
 from pygpuhash.shards import Partition, partition
+from pygpuhash.text_table import kind_of_text
 from pygpuhash.transports import Call, Local, Maker, Repeated
 
 Array = np.ndarray[Any, Any]
@@ -30,6 +31,7 @@ class Table:
     Parameters
     ----------
     backend : of all shards, as for `gh.Table`.
+    key_dtype, value_dtype : as for `gh.Table`, but for keys of text or bytes of any length.
     shards : how many, 1 to 65,536; None for one on each device of the transport.
     transport : how they are reached; None for `Local()`, one after the other on the CPU.
     seed : of the division into shards, a part of what is saved. Tables have seeds of their own.
@@ -60,6 +62,12 @@ class Table:
         least = len(self._transport.devices)
         self._shards = least if shards is None else _arguments.whole("shards", shards, MOST_SHARDS, least=1)
         self._seed = _arguments.whole("seed", seed, 2**64 - 1)
+        if kind_of_text(key_dtype) is not None:
+            raise Unsupported(
+                f"key_dtype={key_dtype!r}: keys of a table in shards have one width. Pass how many bytes a key has at "
+                "most, as key_dtype='S16', and text as bytes, np.char.encode(text); or aggregate text of any length by "
+                "pygpuhash.dask or gh.partial"
+            )
         self._keys = _arrays.table_dtype(key_dtype, "key_dtype")
         self._key_store = _arrays.store_dtype(self._keys, keys=True)
         self._values = None if value_dtype is None else _arrays.table_dtype(value_dtype, "value_dtype")
@@ -170,7 +178,7 @@ class Table:
         """Test every invariant of each shard, and that each key is where it belongs. Raises `Corrupt`."""
         self._every("check")
         for shard, (keys, _) in enumerate(self._every("export")):
-            away = np.flatnonzero(np.diff(partition(keys, self._shards, self._seed).offsets))
+            away = np.flatnonzero(np.diff(partition(_hashed(keys), self._shards, self._seed).offsets))
             if away.size and away.tolist() != [shard]:
                 raise Corrupt(f"shard {shard} has keys of the shards {away[away != shard].tolist()[:5]}")
 
@@ -255,8 +263,7 @@ class Table:
             raise Unsupported("values are on a GPU and keys on the host: copy one of them to where the other is")
         stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
         own = _arrays.from_store(stored.reshape(-1), self._keys)
-        # Rows of numbers are hashed by their bytes.
-        hashed = own if own.ndim == 1 else np.ascontiguousarray(stored.reshape(-1)).view(f"V{stored.dtype.itemsize}")
+        hashed = _hashed(own)
         if values is None:
             parts = partition(hashed, self._shards, self._seed)
             return replace(parts, keys=own[parts.order]), stored.shape
@@ -400,6 +407,14 @@ class Table:
             f"shard {shard} of {self._shards}; the parts of {len(shards) - len(failed)} others were carried out"
         )
         raise error
+
+
+def _hashed(keys: Array) -> Array:
+    """What the shards of keys are computed from: of rows of numbers, their bytes."""
+    if keys.ndim == 1:
+        return keys
+    numbers = np.prod(keys.shape[1:], dtype=int)
+    return np.ascontiguousarray(keys).reshape(-1, numbers).view(f"V{numbers * keys.itemsize}").reshape(-1)
 
 
 def _on_cards(keys: Any) -> bool:

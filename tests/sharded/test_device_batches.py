@@ -428,7 +428,7 @@ def test_what_is_refused(cuda, cupy, devices, monkeypatch):
             with pytest.raises(error, match=message):
                 call()
         assert len(table) == len(set_) == 0
-    for key in ("M8[D]", "S12", "?", "f2"):
+    for key in ("M8[D]", "S12", "?", "f2", ("u4", 2), [("a", "i4"), ("b", "u8")]):
         with (
             make(cuda, devices, key_dtype=key) as table,
             pytest.raises(gh.Unsupported, match="are divided into shards on the host alone: copy them to the host"),

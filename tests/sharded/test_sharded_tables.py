@@ -188,6 +188,67 @@ def test_a_cleared_table_is_as_new(transport, tmp_path):
         assert table.accumulate([7], 1, tag="monday").all()
 
 
+RECORD = np.dtype([("a", "i4"), ("b", "u8"), ("name", "S4")])
+KINDS = {
+    "S8": lambda n: np.array([f"{i:x}" for i in n], "S8"),
+    "S24": lambda n: np.array([f"key {i:016}" for i in n], "S24"),
+    "record": lambda n: np.array([(i, i * i, f"{i % 7}") for i in n.tolist()], RECORD),
+    "rows of integers": lambda n: np.stack([n, -n, n * n], axis=1).astype("i4"),
+    "rows of floats": lambda n: np.stack([n / 4, np.sqrt(n)], axis=1),
+    "complex": lambda n: n - 2j * n,
+    "float": lambda n: (n / 8).astype("f2"),
+    "date": lambda n: n.astype("M8[D]"),
+    "bool": lambda n: n % 2 == 0,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_of_any_fixed_width(transport, kind, tmp_path):
+    """Bytes, records, rows of numbers: all operations against a dict, each shard's invariants, a copy, a snapshot."""
+    of, random_ = KINDS[kind], np.random.default_rng(len(kind))
+    some = of(np.arange(1, 4))
+    dtype = (some.dtype, *some.shape[1:]) if some.ndim > 1 else some.dtype
+    model: dict[bytes, int] = {}
+
+    def spelled(keys):
+        return [key.tobytes() for key in keys]
+
+    with sharded.Table(key_dtype=dtype, shards=3, transport=transport()) as table:
+        for _ in range(3):
+            keys = of(random_.integers(0, 60, 90))
+            table.accumulate(keys, 2)
+            for key in spelled(keys):
+                model[key] = model.get(key, 0) + 2
+            few = of(np.unique(random_.integers(0, 60, 10)))
+            assert table.erase(few[:1]).tolist() == [model.pop(spelled(few)[0], None) is not None]
+            table.insert_or_assign(few, 7)
+            model |= dict.fromkeys(spelled(few), 7)
+            assert table.insert(few, 9).sum() == 0
+            everything = of(np.arange(80))
+            values, found = table.find(everything)
+            assert values.tolist() == [model.get(key, 0) for key in spelled(everything)]
+            assert (
+                found.tolist() == table.contains(everything).tolist() == [key in model for key in spelled(everything)]
+            )
+        exported, values = table.export()
+        assert exported.dtype == some.dtype
+        assert exported.shape[1:] == some.shape[1:]
+        assert dict(zip(spelled(exported), values.tolist(), strict=True)) == model
+        table.check()
+        with table.replicate() as copy:
+            assert copy.find(everything)[0].tolist() == table.find(everything)[0].tolist()
+        table.save(tmp_path / "t")
+    with sharded.load(tmp_path / "t", shards=5, transport=transport()) as table:
+        table.check()
+        assert table.find(everything)[0].tolist() == [model.get(key, 0) for key in spelled(everything)]
+
+
+@pytest.mark.parametrize("dtype", [str, bytes])
+def test_keys_of_any_length_are_refused_by_name(dtype):
+    with pytest.raises(gh.Unsupported, match=rf"key_dtype={dtype!r}: keys of a table in shards have one width.*'S16'"):
+        sharded.Table(key_dtype=dtype)
+
+
 def test_threads_share_a_table(transport):
     with sharded.Table(shards=4, transport=transport()) as table:
         each = [threading.Thread(target=table.accumulate, args=(np.arange(500),)) for _ in range(6)]
