@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -22,7 +23,8 @@ import pygpuhash as gh  # noqa: E402
 import pygpuhash.dask as ghd  # noqa: E402
 from pygpuhash import sharded, transports  # noqa: E402
 
-pytestmark = pytest.mark.slow
+# Of a worker in this process, where the machine is busy.
+BUSY = pytest.mark.filterwarnings("ignore:Creating scratch directories is taking:UserWarning")
 
 
 @contextlib.contextmanager
@@ -38,64 +40,115 @@ def cluster(workers=2):
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------
 
-FRAME = pd.DataFrame({"k": np.random.default_rng(3).zipf(1.4, 3000) % 500, "x": np.arange(3000) % 17})
+DRAWN = np.random.default_rng(3)
+FRAME = pd.DataFrame(
+    {
+        "k": DRAWN.zipf(1.4, 3000) % 500,
+        "x": np.arange(3000) % 17,
+        "f": DRAWN.random(3000),
+        "w": pd.Series(DRAWN.integers(0, 40, 3000)).map(lambda i: None if i == 7 else f"word-{i}").astype("str"),
+    }
+)
+OTHERS = pd.DataFrame({"k": np.arange(0, 400, 2) % 300, "name": [f"name-{i}" for i in range(200)]})
+AGGREGATES = {"rows": "count", "mean": ("mean", "f"), "kinds": ("nunique", "x"), "first": ("first", "w")}
 VERBS = {
     "value_counts": lambda frame: [ghd.value_counts(frame["k"], shards=2)],
-    "group_reduce": lambda frame: [ghd.group_reduce(frame["k"], frame["x"], "sum", shards=2)],
+    "unique": lambda frame: [ghd.unique(frame["w"], shards=2)],
     "nunique": lambda frame: [ghd.nunique(frame["k"], shards=2)],
+    "group_reduce": lambda frame: [ghd.group_reduce(frame["k"], frame["x"], "sum", shards=2)],
+    "group_by": lambda frame: [ghd.group_by(frame, ["k", "w"], AGGREGATES, shards=2)],
+    "group_by in one part": lambda frame: [ghd.group_by(frame, "k", AGGREGATES, shards=1)],
     "factorize": lambda frame: list(ghd.factorize(frame["k"], shards=2)),
+    "isin": lambda frame: [ghd.isin(frame["k"], dd.from_pandas(OTHERS["k"], npartitions=2))],
+    "join": lambda frame: [ghd.join(frame, dd.from_pandas(OTHERS, npartitions=2), "k", "left")],
     "drop_duplicates": lambda frame: [ghd.drop_duplicates(frame, ["k"], shards=2)],
+    "neighbours merged first": lambda frame: [ghd.value_counts(frame["k"], shards=2)],
 }
 
 
-def killed_after(boundary, results, wanted):
-    """Compute on three workers, of which one is closed when so many tasks have ended; was one?"""
-    distributed_test = pytest.importorskip("distributed.utils_test")
-    killed = []
-
-    @distributed_test.gen_cluster(
-        client=True, nthreads=[("127.0.0.1", 1)] * 3, timeout=120,
-        config={"distributed.scheduler.allowed-failures": 50},
-    )  # fmt: skip
-    async def schedule(client, scheduler, *workers):
-        ended = 0
-        loop = distributed_test.asyncio.get_running_loop()
-
-        class Kills(distributed.diagnostics.plugin.SchedulerPlugin):
-            def transition(self, key, start, finish, *args, **kwargs):
-                nonlocal ended
-                if start == "processing" and finish == "memory":
-                    ended += 1
-                    if ended == boundary:
-                        victim = workers[boundary % len(workers)]
-                        killed.append(loop.create_task(victim.close(nanny=False, reason="lost")))
-
-        scheduler.add_plugin(Kills())
-        found = await client.gather([client.compute(result) for result in results])
-        for task in killed:
-            await task
-        for one, other in zip(found, wanted, strict=True):
-            assert one.equals(other) if hasattr(one, "equals") else np.array_equal(one, other)
-
-    schedule()
-    return bool(killed)
+@pytest.fixture(params=VERBS)
+def verb(request, monkeypatch):
+    """(collections that a verb gives, what they come to)."""
+    parts = 3
+    if request.param == "neighbours merged first":
+        parts = 6
+        monkeypatch.setattr(ghd, "MOST_TASKS", parts)
+    results = VERBS[request.param](dd.from_pandas(FRAME, npartitions=parts))
+    return results, [result.compute(scheduler="synchronous") for result in results]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_worker_is_lost_at_every_boundary_of_tasks(verb):
+class Kills(distributed.diagnostics.plugin.SchedulerPlugin):
+    """Closes a worker when so many tasks have ended.
+
+    its_own : the worker that ended the last of these tasks, whose result is lost then; or else one after the other.
+    """
+
+    def __init__(self, workers, boundary, its_own):
+        self.workers, self.boundary, self.its_own = workers, boundary, its_own
+        self.ended, self.closing = 0, None
+
+    def transition(self, key, start, finish, *args, worker=None, **kwargs):
+        """Of any task."""
+        if start == "processing" and finish == "memory":
+            self.ended += 1
+            if self.ended == self.boundary:
+                own = [one for one in self.workers if one.address == worker]
+                (victim,) = own if self.its_own else [self.workers[self.boundary % len(self.workers)]]
+                self.closing = asyncio.create_task(victim.close(nanny=False, reason="lost"))
+
+
+def killed_after(boundary, verb, its_own):
+    """Compute on three workers, of which one is closed when so many tasks have ended; was one?
+
+    As distributed's gen_cluster, which also closes the workers of other tests of the process.
+    """
+    results, wanted = verb
+    ghd._indexes.clear()  # the workers are of one process, and a new worker has none
+
+    async def schedule():
+        async with contextlib.AsyncExitStack() as stack:
+            begin = stack.enter_async_context
+            how = {"dashboard_address": ":0", "validate": True}
+            scheduler = await begin(distributed.Scheduler(host="127.0.0.1", **how))
+            workers = [await begin(distributed.Worker(scheduler.address, nthreads=1, **how)) for _ in range(3)]
+            client = await begin(distributed.Client(scheduler.address, asynchronous=True, set_as_default=False))
+            kills = Kills(workers, boundary, its_own)
+            scheduler.add_plugin(kills)
+            found = await client.gather([client.compute(result) for result in results])
+            if kills.closing is not None:
+                await kills.closing
+        return found, kills.closing is not None
+
+    with dask.config.set({"distributed.scheduler.allowed-failures": 50}):
+        found, killed = asyncio.run(asyncio.wait_for(schedule(), 100))
+    for one, other in zip(found, wanted, strict=True):
+        assert one.equals(other) if hasattr(one, "equals") else np.array_equal(one, other)
+    return killed
+
+
+@BUSY
+@pytest.mark.parametrize("boundary", [1, 3, 5])
+def test_a_worker_is_lost_with_what_it_has_just_made(verb, boundary):
+    """Three of the schedules of the next test: the first part, all parts are aggregated, and some are merged."""
+    assert killed_after(boundary, verb, its_own=True)
+
+
+@BUSY
+@pytest.mark.slow
+@pytest.mark.parametrize("its_own", [False, True])
+def test_a_worker_is_lost_at_every_boundary_of_tasks(verb, its_own, request):
     """A schedule has one kill, after its first task, its second, and so on to its last. All are exact."""
-    results = VERBS[verb](dd.from_pandas(FRAME, npartitions=3))
-    wanted = [result.compute(scheduler="synchronous") for result in results]
     boundary = 1
-    while killed_after(boundary, results, wanted):
+    while killed_after(boundary, verb, its_own):
         boundary += 1
-    print(f"{verb}: {boundary - 1} schedules, all exact")
+    print(f"{request.node.name}: {boundary - 1} schedules, all exact")
     assert boundary > 5
 
 
 # ---- sharded tables --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_shard_whose_worker_is_killed_is_named(tmp_path):
     """Every later call says which shard and which snapshot; what was saved loads onto the workers that are left."""
     with cluster(3) as client:
@@ -108,7 +161,13 @@ def test_a_shard_whose_worker_is_killed_is_named(tmp_path):
         pids = client.run(os.getpid)
         os.kill(pids[transport._workers[1]], signal.SIGKILL)
         time.sleep(0.5)
-        for call in (lambda: table.find(keys), lambda: table.insert(keys, 1), lambda: len(table), table.export):
+        for call in (
+            lambda: table.find(keys),
+            lambda: table.insert(keys, 1),
+            lambda: len(table),
+            table.export,
+            table.clear,
+        ):
             with pytest.raises(gh.ShardLost, match=r"shard 1 is lost: .*; the last snapshot is .*t \("):
                 call()
         client.wait_for_workers(3)
@@ -120,6 +179,7 @@ def test_a_shard_whose_worker_is_killed_is_named(tmp_path):
             assert set(values.tolist()) == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_batches_with_tags_are_carried_out_once(tmp_path, monkeypatch, seed):
     """A worker is killed in a stream of batches: all are repeated from the snapshot on, and counts are exact."""
