@@ -22,6 +22,7 @@ shards : of all verbs that have it, None for a fourth of the parts, at most 16. 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 from collections import OrderedDict
@@ -67,15 +68,12 @@ Nulls = Literal["group", "drop", "refuse"]
 def unique(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> Any:
     """The distinct keys, as a collection of the same kind and type. A DataFrame has its distinct rows."""
     given = _Given(keys, "keys")
-    return given.collection(
-        given.merged(_start_keys, [(part, nulls) for part in given.parts], shards, _keys), given.meta
-    )
+    return given.collection(given.merged(functools.partial(_start_keys, nulls=nulls), shards, _keys), given.meta)
 
 
 def nunique(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> Any:
     """How many distinct keys there are: a `Delayed` int. Null is a key, unless nulls is "drop"."""
-    given = _Given(keys, "keys")
-    return _call(_total, given.merged(_start_keys, [(part, nulls) for part in given.parts], shards, len))
+    return _call(_total, _Given(keys, "keys").merged(functools.partial(_start_keys, nulls=nulls), shards, len))
 
 
 def value_counts(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> Any:
@@ -85,8 +83,7 @@ def value_counts(keys: Any, *, shards: int | None = None, nulls: Nulls = "group"
     delayed columns, delayed pairs of columns.
     """
     given = _Given(keys, "keys")
-    started = [(part, nulls) for part in given.parts]
-    return given.beside(_start_counts, started, shards, {"count": np.dtype(np.int64)})
+    return given.beside(functools.partial(_start_counts, nulls=nulls), shards, {"count": np.dtype(np.int64)})
 
 
 def group_reduce(
@@ -105,14 +102,13 @@ def group_reduce(
     if op not in partial.AGGREGATES:
         raise InvalidArgument(f"op={op!r} is none of {', '.join(partial.AGGREGATES)}")
     given, others = _Given(keys, "keys"), _Given(values, "values")
-    if len(given.parts) != len(others.parts):
-        raise ValueError(f"values have {len(others.parts)} parts, keys {len(given.parts)}: pass columns of one frame")
-    started = [(part, amounts, op, nulls) for part, amounts in zip(given.parts, others.parts, strict=True)]
+    if given.number != others.number:
+        raise ValueError(f"values have {others.number} parts, keys {given.number}: pass columns of one frame")
     dtype: Any = np.dtype(object)
     if given.kind != "delayed":
         result = _results(_start_values(given.empty(), others.empty(), op, nulls))[op]
         dtype = getattr(result, "dtype", dtype)
-    return given.beside(_start_values, started, shards, {op: dtype})
+    return given.beside(functools.partial(_start_values, op=op, nulls=nulls), shards, {op: dtype}, others)
 
 
 def group_by(
@@ -132,10 +128,11 @@ def group_by(
     if given.kind != "frame":
         raise TypeError(f"frame is a {type(frame).__name__}: pass a DataFrame of dask.dataframe")
     names = list(by) if isinstance(by, (list, tuple)) else [by]
-    _refuse_absent(given, [*names, *(a[1] for a in aggregates.values() if isinstance(a, tuple) and len(a) == 2)])
-    started = [(part, names, dict(aggregates), nulls) for part in given.parts]
-    meta = _grouped_frame(_start_frame(given.empty(), names, dict(aggregates), nulls))
-    return given.collection(given.merged(_start_frame, started, shards, _grouped_frame), meta)
+    read = [*names, *(a[1] for a in aggregates.values() if isinstance(a, tuple) and len(a) == 2)]
+    _refuse_absent(given, read)
+    given = _Given(frame[list(dict.fromkeys(read))], "frame")
+    start = functools.partial(_start_frame, by=names, aggregates=dict(aggregates), nulls=nulls)
+    return given.collection(given.merged(start, shards, _grouped_frame), _grouped_frame(start(given.empty())))
 
 
 def drop_duplicates(frame: Any, subset: Any = None, *, shards: int | None = None) -> Any:
@@ -148,8 +145,7 @@ def drop_duplicates(frame: Any, subset: Any = None, *, shards: int | None = None
         return unique(frame, shards=shards)
     names = list(given.meta.columns) if subset is None else list(subset) if isinstance(subset, list) else [subset]
     _refuse_absent(given, names)
-    started = [(part, names) for part in given.parts]
-    return given.collection(given.merged(_start_rows, started, shards, _first_rows), given.meta)
+    return given.collection(given.merged(functools.partial(_start_rows, names=names), shards, _first_rows), given.meta)
 
 
 def factorize(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> tuple[Any, Any]:
@@ -159,7 +155,7 @@ def factorize(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -
     With nulls="drop" rows with a null have code -1.
     """
     given = _Given(keys, "keys")
-    number = _number_of_shards(shards, len(given.parts), MOST_TASKS // max(len(given.parts), 1))
+    number = _number_of_shards(shards, given.tasks, MOST_TASKS // max(given.tasks, 1))
     local = [_call(_factorized, part, nulls) for part in given.parts]
     cut = [_call(_split_keys, part, number, _VERSIONS) for part in local]
     numbered = [_call(_numbered, [_call(_item, part, s) for part in cut]) for s in range(number)]
@@ -221,53 +217,78 @@ def join(
 class _Given:
     """A collection that was passed: its parts, and how another collection of its kind is made.
 
-    kind : "frame", "series", "array" or "delayed". meta : pandas' or numpy's of no rows; of delayed parts None.
+    kind : "frame", "series", "array" or "delayed". number : how many parts were passed. read : the collection as Dask
+    reads it, which may make one part of several small files; of arrays and delayed parts None. meta : pandas' or
+    numpy's of no rows; of delayed parts None.
     """
 
     def __init__(self, given: Any, what: str) -> None:
+        self.given = given
+        self.read: Any = None
         self.meta: Any = None
         self.divisions: Any = None
         self.chunks: Any = None
         module = type(given).__module__
         if isinstance(given, (list, tuple)) and given and all(isinstance(part, Delayed) for part in given):
-            self.kind, self.parts = "delayed", list(given)
+            self.kind, self.number = "delayed", len(given)
         elif module.startswith("dask") and hasattr(given, "chunks") and hasattr(given, "dtype"):
             if given.ndim != 1:
                 raise ValueError(f"{what} has {given.ndim} dimensions: pass a one-dimensional array")
-            self.kind, self.parts = "array", list(given.to_delayed().ravel())
+            self.kind, self.number = "array", given.npartitions
             self.meta, self.chunks = np.empty(0, given.dtype), given.chunks
         elif module.startswith("dask") and hasattr(given, "npartitions") and hasattr(given, "to_delayed"):
             self.kind = "frame" if hasattr(given, "dtypes") and given.ndim == 2 else "series"
-            self.parts, self.divisions = list(given.to_delayed()), given.divisions
-            self.meta = _empty_of(given, self.kind)
+            self.number, self.read = given.npartitions, given.optimize()
+            self.divisions, self.meta = self.read.divisions, _empty_of(given, self.kind)
         else:
             raise TypeError(
                 f"{what} is a {type(given).__name__}: pass a collection of dask.dataframe or dask.array, or a list of "
                 "dask.delayed columns; for columns of this process there are the verbs of gpuhash itself"
             )
 
+    @functools.cached_property
+    def parts(self) -> list[Any]:
+        """Each part by itself, for tasks that need it beside other things."""
+        if self.kind == "delayed":
+            return list(self.given)
+        return list(self.given.to_delayed().ravel() if self.read is None else self.read.to_delayed())
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks read the parts."""
+        return self.number if self.read is None else int(self.read.npartitions)
+
     def empty(self) -> Any:
         """A part without rows."""
         return self.meta
 
+    def each(self, function: Callable[..., Any], *beside: _Given) -> list[Any]:
+        """function(part, parts beside it) of each part; of frames in the task that reads the part."""
+        every = [self, *beside]
+        if any(one.read is None for one in every):
+            return [_call(function, *own) for own in zip(*(one.parts for one in every), strict=True)]
+        if len({one.tasks for one in every}) > 1:  # each collection reads other files as one part
+            parts = [one.given.to_delayed(optimize_graph=False) for one in every]
+            return [_call(function, *own) for own in zip(*parts, strict=True)]
+        # What the function gives is no frame, so that its type is not compared with meta.
+        how = {"meta": self.meta, "enforce_metadata": False, "align_dataframes": False}
+        started = _library("dask.dataframe").map_partitions(function, *(one.given for one in every), **how)
+        return list(started.to_delayed())
+
     def merged(
-        self,
-        start: Callable[..., Partial],
-        arguments: list[tuple[Any, ...]],
-        shards: int | None,
-        finish: Callable[[Partial], Any],
+        self, start: Callable[..., Partial], shards: int | None, finish: Callable[[Partial], Any], *beside: _Given
     ) -> list[Any]:
-        """finish(partial) of each shard, of all parts' start(*arguments)."""
-        number = _number_of_shards(shards, len(arguments), MOST_TASKS)
+        """finish(partial) of each shard, of start(part, parts beside it) of all parts."""
+        number = _number_of_shards(shards, self.tasks, MOST_TASKS)
         if number == 1:
-            return [_call(finish, _tree([_call(start, *own) for own in arguments]))]
-        fan = -(-len(arguments) * number // MOST_TASKS)
+            return [_call(finish, _tree(self.each(start, *beside)))]
+        fan = -(-self.tasks * number // MOST_TASKS)
         if fan > 1:
-            started = [_call(start, *own) for own in arguments]
+            started = self.each(start, *beside)
             some = [_call(partial.merge, started[i : i + fan]) for i in range(0, len(started), fan)]
             cut = [_call(_split, number, _VERSIONS, part) for part in some]
         else:
-            cut = [_call(_start_and_split, start, number, _VERSIONS, *own) for own in arguments]
+            cut = self.each(functools.partial(_start_and_split, start, number, _VERSIONS), *beside)
         return [_call(_merge_and_finish, finish, [_call(_item, part, s) for part in cut]) for s in range(number)]
 
     def collection(self, parts: list[Any], meta: Any) -> Any:
@@ -293,17 +314,17 @@ class _Given:
     def beside(
         self,
         start: Callable[..., Partial],
-        arguments: list[tuple[Any, ...]],
         shards: int | None,
         results: dict[str, Any],
+        *others: _Given,
     ) -> Any:
-        """Keys beside their one result."""
+        """Keys beside their one result, of start(part, parts of others)."""
         if self.kind in ("frame", "series"):
             pd = _library("pandas")
             empty = Partial(self.meta, {})
             meta = _frame_of(empty, {name: pd.Series([], dtype=dtype) for name, dtype in results.items()})
-            return self.collection(self.merged(start, arguments, shards, _grouped_frame), meta)
-        both = self.merged(start, arguments, shards, _pair)
+            return self.collection(self.merged(start, shards, _grouped_frame, *others), meta)
+        both = self.merged(start, shards, _pair, *others)
         if self.kind == "delayed":
             return both
         ((_, dtype),) = results.items()
@@ -518,7 +539,7 @@ def _once(token: str | None, make: Callable[[], Any]) -> Any:
 def _broadcast(among: Any, what: str) -> tuple[Any, str]:
     if hasattr(among, "to_delayed") or (isinstance(among, list) and among and isinstance(among[0], Delayed)):
         given = _Given(among, what)
-        return _call(_keys, _tree([_call(_start_keys, part, "group") for part in given.parts])), tokenize(among)
+        return _call(_keys, _tree(given.each(functools.partial(_start_keys, nulls="group")))), tokenize(among)
     return delayed(among, pure=True, traverse=False), tokenize(among)
 
 

@@ -208,6 +208,37 @@ def test_many_parts_do_not_make_many_tasks(monkeypatch):
     assert distinct.compute().iloc[codes.compute()].tolist() == FRAME["n"].tolist()
 
 
+def test_files_that_dask_reads_together(tmp_path):
+    """Of narrow columns of wide files Dask makes fewer parts, each column its own number of them."""
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    wide = FRAME.assign(**{f"wide {i}": f"{i}" * 100 for i in range(9)})
+    for name, frame in (("a", wide), ("b", FRAME[["x"]])):
+        (tmp_path / name).mkdir()
+        for i in range(10):
+            frame[i * 50 : i * 50 + 50].to_parquet(tmp_path / name / f"{i}.parquet")
+    files, others = dd.read_parquet(tmp_path / "a"), dd.read_parquet(tmp_path / "b")
+    together = [column.optimize().npartitions for column in (files["n"], files["wide 3"], others["x"])]
+    assert together[0] < files.npartitions == 10 == together[2]
+    codes, distinct = ghd.factorize(files["n"])
+    assert distinct.compute().iloc[codes.compute()].tolist() == FRAME["n"].tolist()
+    assert ghd.isin(files["n"], [3, 5]).compute().tolist() == FRAME["n"].isin([3, 5]).tolist()
+    agree(ghd.value_counts(files["n"], shards=2), FRAME["n"].value_counts().reset_index())
+    sums = FRAME.groupby("n")["x"].sum().rename("sum").reset_index()
+    for values in (files["x"], others["x"], files["x"] + 0):
+        agree(ghd.group_reduce(files["n"], values, shards=2), sums)
+    kinds = wide.groupby("n")["wide 3"].nunique().rename("nunique").reset_index()
+    agree(ghd.group_reduce(files["n"], files["wide 3"], "nunique"), kinds)
+
+
+def test_columns_that_a_group_by_does_not_need_are_not_read(monkeypatch):
+    seen, start = set(), ghd._start_frame
+    monkeypatch.setattr(ghd, "_start_frame", lambda frame, **how: seen.update(frame.columns) or start(frame, **how))
+    aggregates = {"rows": "count", "x": ("sum", "x"), "high": ("max", "x"), "same": ("max", "n")}
+    wanted = FRAME.groupby("n").agg(rows=("x", "size"), x=("x", "sum"), high=("x", "max"), same=("n", "max"))
+    agree(ghd.group_by(dask_frame(), "n", aggregates), wanted.reset_index())
+    assert seen == {"n", "x"}
+
+
 # ---- what runs twice, and what is lost -------------------------------------------------------------------------------
 
 
@@ -215,7 +246,7 @@ class Twice:
     """A task that a system runs again: both results are equal, and one is thrown away."""
 
     def __init__(self, function):
-        self.function, self.__name__ = function, function.__name__
+        self.function = function
 
     def __call__(self, *given):
         results = [self.function(*pickle.loads(pickle.dumps(given))), self.function(*given)]
@@ -238,8 +269,9 @@ def every_verb(frame):
 
 def test_every_task_may_run_twice(monkeypatch):
     wanted = dask.compute(*every_verb(dask_frame()))
-    call = ghd._call
+    call, each = ghd._call, ghd._Given.each
     monkeypatch.setattr(ghd, "_call", lambda function, *given: call(Twice(function), *given))
+    monkeypatch.setattr(ghd._Given, "each", lambda self, function, *beside: each(self, Twice(function), *beside))
     random.seed(7)
     for found, one in zip(dask.compute(*every_verb(dask_frame())), wanted, strict=True):
         assert found.equals(one)
