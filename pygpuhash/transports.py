@@ -183,14 +183,20 @@ class Local:
 
     def __init__(self, devices: Sequence[str] = ("cpu",), *, chunks: int = 1) -> None:
         self.chunks = _arguments.whole("chunks", chunks, 64, least=1)
+        if not isinstance(devices, (str, list, tuple)):
+            raise TypeError(
+                f"devices={devices!r} is a {type(devices).__name__}: pass a list of names, as ['cpu', 'cpu']"
+            )
         self.devices: Sequence[str] = [devices] if isinstance(devices, str) else list(devices)
         if not self.devices:
             raise InvalidArgument("devices is empty: pass 'cpu', or GPUs, as in ['cuda:0', 'cuda:1']")
         for device in self.devices:
             if not isinstance(device, str):
                 raise TypeError(f"devices has {device!r}, a {type(device).__name__}: pass names, as 'cpu' and 'cuda:1'")
-            if device != "cpu" and self.devices.count(device) > 1:
-                raise InvalidArgument(f"devices has {device!r} {self.devices.count(device)} times: pass each GPU once")
+        numbers = [_with_number(device) for device in self.devices]
+        for device in numbers:
+            if device != "cpu" and numbers.count(device) > 1:
+                raise InvalidArgument(f"devices has {device!r} {numbers.count(device)} times: pass each GPU once")
         self._shards: list[Shard] = []
         self._pool: ThreadPoolExecutor | None = None
         self.lanes = _routes.Lanes([])
@@ -414,6 +420,14 @@ class Dask:
         except Exception as error:
             worker = self._workers[call.shard % len(self._workers)]
             return ShardLost(f"shard {call.shard} is lost: Dask's worker {worker} does not answer ({error})")
+
+
+def _with_number(device: str) -> str:
+    """The name of a device, of which several spellings are the same: cuda, cuda:0 and cuda:00."""
+    kind, _, number = device.partition(":")
+    if kind == "cpu":
+        return "cpu"
+    return f"{kind}:{int(number)}" if number.isdigit() else f"{kind}:0" if device == "cuda" else device
 
 
 def _waits(call: Call) -> bool:

@@ -123,8 +123,8 @@ def _common(parts: Sequence[Any], what: str) -> np.dtype[Any] | None:
         dtype, first = _DTYPES.get(format), _DTYPES.get(formats[0])
         if format != formats[0] and (dtype is None or first is None or (dtype.kind == "f") != (first.kind == "f")):
             raise TypeError(
-                f"{what}[{i}] has type {dtype or format}, {what}[{typed[0]}] {first or formats[0]}: convert one "
-                "of them, so that all have the same keys"
+                f"{what}[{i}] has type {_spelled(parts[i], format)}, {what}[{typed[0]}] "
+                f"{_spelled(parts[typed[0]], formats[0])}: convert one of them to the type of the other"
             )
     if any(format not in _DTYPES for format in formats):
         raise TypeError(f"{what}[{differing[0]}] has another type than {what}[{typed[0]}]: convert one of them")
@@ -132,6 +132,14 @@ def _common(parts: Sequence[Any], what: str) -> np.dtype[Any] | None:
     if wide.kind == "f" and _DTYPES[formats[0]].kind != "f":
         raise TypeError(f"{what} are int64 and uint64, which no integer holds both: convert them to one of the two")
     return wide
+
+
+def _spelled(part: Any, format: str) -> str:
+    """The type of a column for people, of Arrow's format."""
+    if format in _DTYPES:
+        return str(_DTYPES[format])
+    own = getattr(part, "dtype", getattr(part, "type", None))
+    return {"u": "text", "U": "text", "z": "bytes", "Z": "bytes", "b": "bool"}.get(format) or str(own or format)
 
 
 # ---- by library ------------------------------------------------------------------------------------------------------

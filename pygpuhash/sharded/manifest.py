@@ -37,6 +37,8 @@ def read(folder: Path) -> dict[str, Any]:
     """The record of a folder's snapshot. Raises what `sharded.load` raises; the files are not looked at."""
     try:
         record: Any = json.loads((folder / NAME).read_bytes())
+    except NotADirectoryError:
+        raise InvalidArgument(f"{folder} is a file: pass the folder that a sharded table was saved to") from None
     except FileNotFoundError:
         raise InvalidArgument(f"{folder} has no {NAME}: pass the folder that a sharded table was saved to") from None
     except ValueError as error:
@@ -52,10 +54,18 @@ def read(folder: Path) -> dict[str, Any]:
         )
     if not record["shards"] or len(record["tags"]) != len(record["shards"]):
         raise Corrupt(f"{folder / NAME} has {len(record['shards'])} shards and tags of {len(record['tags'])}")
+    names: list[str] = []
     for i, entry in enumerate(record["shards"]):
         own = entry.get("file") if isinstance(entry, dict) else None
         if not isinstance(own, str) or Path(own).name != own or not {"bytes", "digest"} <= entry.keys():
             raise Corrupt(f"{folder / NAME}: shard {i} has no file of this folder")
+        if own in names:
+            raise Corrupt(f"{folder / NAME}: {own} is the file of shard {names.index(own)} and of shard {i}")
+        if record["snapshot"] not in own:
+            raise Corrupt(f"{folder / NAME}: {own}, of shard {i}, is not of the snapshot {record['snapshot']}")
+        if not isinstance(record["tags"][i], list) or not all(isinstance(tag, str) for tag in record["tags"][i]):
+            raise Corrupt(f"{folder / NAME}: the tags of shard {i} are not a list of texts")
+        names.append(own)
     return dict(record)
 
 

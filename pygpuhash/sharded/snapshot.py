@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from pygpuhash import saved
-from pygpuhash.errors import Unsupported
+from pygpuhash.errors import Corrupt, Unsupported
 from pygpuhash.saved import disk
 from pygpuhash.sharded import manifest
-from pygpuhash.sharded.table import Table
+from pygpuhash.sharded.table import Table, shards_of
 
 
 def load(
@@ -22,14 +22,17 @@ def load(
     transport, backend, arguments : as for `Table`; backend None for the one that was saved, with options given anew.
 
     Raises InvalidArgument for a folder without a snapshot, Corrupt for a snapshot of which a file is missing, is of
-    another snapshot or was changed, Unsupported for one of a newer format or another version of the hash.
+    another snapshot or shard, or was changed, Unsupported for one of a newer format or another version of the hash.
     """
+    for name in ("key_dtype", "value_dtype", "seed"):
+        if name in arguments:
+            raise TypeError(f"{name}= is that of the saved table: leave it out")
     folder = disk.path_of(path)
     record = manifest.read(folder)
     files = manifest.checked_files(folder, record)
     made: Table | None = None
     try:
-        for file in files:
+        for i, file in enumerate(files):
             with saved.load(file, backend, "cpu") as part:
                 if made is None:
                     made = Table(
@@ -37,6 +40,11 @@ def load(
                         shards=len(files) if shards is None else shards, transport=transport, **arguments,
                     )  # fmt: skip
                 all_pairs = part.export()
+                if others := shards_of(all_pairs[0], len(files), record["seed"]) - {i}:
+                    raise Corrupt(
+                        f"{folder}: {file.name}, of shard {i}, has keys of shard {min(others)} of {len(files)}: "
+                        f"{manifest.NAME} is not the one that was saved with the files"
+                    )
                 leads = made._transport.leads  # of processes that load together, one inserts
                 made.insert(*(all_pairs if leads else [None if own is None else own[:0] for own in all_pairs]))
     except BaseException:

@@ -548,6 +548,59 @@ def test_files_that_are_missing_or_mixed_are_named(tmp_path):
         sharded.load(tmp_path)
 
 
+def test_records_that_are_of_other_files(tmp_path):
+    """What shards.json says in good form, and what is not so: no key may be lost in silence."""
+    for name in ("a", "b"):
+        with filled(300 if name == "a" else 301) as table:
+            table.save(tmp_path / name)
+    path = tmp_path / "a" / "shards.json"
+    record, other = (json.loads((tmp_path / name / "shards.json").read_text()) for name in ("a", "b"))
+    one, two, three = record["shards"]
+    (tmp_path / "a" / other["shards"][1]["file"]).write_bytes(
+        (tmp_path / "b" / other["shards"][1]["file"]).read_bytes()
+    )
+    with_tags = {"tags": [["x"]] * 3}
+    for change, message in [
+        (
+            {"shards": [two, one, three]},
+            r"shard-00001-.*, of shard 0, has keys of shard 1 of 3: shards.json is not the",
+        ),
+        (
+            {"shards": [one, two], "tags": [[], []]},
+            r", of shard [01], has keys of shard [01] of 2: shards.json is not",
+        ),
+        ({"seed": 4}, r"of shard 0, has keys of shard [12] of 3: shards.json is not the one that was saved with the"),
+        ({"seed": 4} | with_tags, r"of shard 0, has keys of shard [12] of 3"),
+        ({"shards": [one, two, one]}, r"shard-00000-.* is the file of shard 0 and of shard 2"),
+        ({"shards": [one, other["shards"][1], three]}, f", of shard 1, is not of the snapshot {record['snapshot']}"),
+        ({"tags": [[], [1], []]}, "the tags of shard 1 are not a list of texts"),
+        ({"tags": [[], [], "abc"]}, "the tags of shard 2 are not a list of texts"),
+    ]:
+        path.write_text(json.dumps(record | change))
+        with pytest.raises(gh.Corrupt, match=message):
+            sharded.load(tmp_path / "a")
+    path.write_text(json.dumps(record | with_tags))
+    with sharded.load(tmp_path / "a") as table:
+        assert len(table) == 300
+
+
+def test_what_load_refuses(tmp_path):
+    with filled(10) as table:
+        table.save(tmp_path / "t")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(gh.InvalidArgument, match="file is a file: pass the folder that a sharded table was saved to"):
+        sharded.load(tmp_path / "file")
+    for name in ("key_dtype", "value_dtype", "seed"):
+        with pytest.raises(TypeError, match=f"{name}= is that of the saved table: leave it out"):
+            sharded.load(tmp_path / "t", **{name: 1})
+    with pytest.raises(gh.InvalidArgument, match="shards=0 is out of range"):
+        sharded.load(tmp_path / "t", shards=0)
+    for shards in (129, 257):
+        with sharded.load(tmp_path / "t", shards=shards) as table:
+            table.check()
+            assert len(table) == 10
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -589,6 +642,9 @@ def test_what_is_refused(monkeypatch):
         (lambda: sharded.Local([]), gh.InvalidArgument, "devices is empty"),
         (lambda: sharded.Local([3]), TypeError, "devices has 3, a int"),
         (lambda: sharded.Local(["cuda:0", "cuda:0"]), gh.InvalidArgument, "has 'cuda:0' 2 times: pass each GPU once"),
+        (lambda: sharded.Local(["cuda", "cpu", "cuda:0"]), gh.InvalidArgument, "has 'cuda:0' 2 times: pass each GPU"),
+        (lambda: sharded.Local(["cuda:01", "cuda:1"]), gh.InvalidArgument, "has 'cuda:1' 2 times: pass each GPU once"),
+        (lambda: sharded.Local(None), TypeError, r"devices=None is a NoneType: pass a list of names"),
         (lambda: sharded.Torch(), gh.InvalidArgument, "torch.distributed is not initialized: call init_process_group"),
     ]:
         with pytest.raises(error, match=message):
