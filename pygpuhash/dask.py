@@ -15,7 +15,7 @@ Each part is aggregated by itself; what it comes to is split by the published ha
 again, so that results are exact when workers are lost. A result has one part for each shard.
 
 shards : of all verbs that have it, None for a fourth of the parts, at most 16. Where parts times shards were more than
-`MOST_TASKS`, partials of neighbours are merged first.
+`MOST_TASKS`, partials of neighbours are merged first; where they are more than `FEW_TASKS`, as many as a shard is of.
 
 `isin` and `join` send the other column, whole, to each worker, which makes one index of it for all of its tasks.
 """
@@ -60,6 +60,7 @@ __all__ = [
 
 _VERSIONS = (_core.version(), HASH_VERSION)
 MOST_TASKS = 2000  # of an exchange: parts times shards
+FEW_TASKS = 250
 _SHARDS = 16
 _KEPT = 4  # indexes of a process
 Nulls = Literal["group", "drop", "refuse"]
@@ -176,7 +177,7 @@ def isin(keys: Any, among: Any) -> Any:
     """
     given = _Given(keys, "keys")
     others, token = _broadcast(among, "among")
-    return given.alike([_call(_isin, part, others, token) for part in given.parts], np.dtype(bool))
+    return given.alike([_call(_isin, part, others, token, _VERSIONS) for part in given.parts], np.dtype(bool))
 
 
 def join(
@@ -206,8 +207,8 @@ def join(
             if name not in list(right.columns):
                 raise InvalidArgument(f"right has no column {name!r}: it has {list(right.columns)}")
         empty, whole, token = right.iloc[:0], delayed(right, pure=True), tokenize(right)
-    meta = _joined(given.empty(), empty, names, how, suffixes, None)
-    parts = [_call(_joined, part, whole, names, how, suffixes, token) for part in given.parts]
+    meta = _joined(given.empty(), empty, names, how, suffixes, None, _VERSIONS)
+    parts = [_call(_joined, part, whole, names, how, suffixes, token, _VERSIONS) for part in given.parts]
     return given.collection(parts, meta)
 
 
@@ -275,18 +276,23 @@ class _Given:
         started = _library("dask.dataframe").map_partitions(function, *(one.given for one in every), **how)
         return list(started.to_delayed())
 
+    def started(self, start: Callable[..., Partial], *beside: _Given) -> list[Any]:
+        """start(part, parts beside it) of each part."""
+        return self.each(functools.partial(_start, start, _VERSIONS), *beside)
+
     def merged(
         self, start: Callable[..., Partial], shards: int | None, finish: Callable[[Partial], Any], *beside: _Given
     ) -> list[Any]:
         """finish(partial) of each shard, of start(part, parts beside it) of all parts."""
         number = _number_of_shards(shards, self.tasks, MOST_TASKS)
         if number == 1:
-            return [_call(finish, _tree(self.each(start, *beside)))]
-        fan = -(-self.tasks * number // MOST_TASKS)
+            return [_call(finish, _tree(self.started(start, *beside)))]
+        fan = _fan(self.tasks, number)
         if fan > 1:
-            started = self.each(start, *beside)
-            some = [_call(partial.merge, started[i : i + fan]) for i in range(0, len(started), fan)]
-            cut = [_call(_split, number, _VERSIONS, part) for part in some]
+            started = self.started(start, *beside)
+            cut = [
+                _call(_merge_and_split, number, _VERSIONS, started[i : i + fan]) for i in range(0, len(started), fan)
+            ]
         else:
             cut = self.each(functools.partial(_start_and_split, start, number, _VERSIONS), *beside)
         return [_call(_merge_and_finish, finish, [_call(_item, part, s) for part in cut]) for s in range(number)]
@@ -362,6 +368,16 @@ def _number_of_shards(shards: int | None, parts: int, most: int) -> int:
     return _arguments.whole("shards", shards, MOST_SHARDS, least=1)
 
 
+def _fan(parts: int, shards: int) -> int:
+    """How many neighbours are merged before they are split.
+
+    At least so many that the scheduler can take the exchange. Beyond FEW_TASKS a task costs more than to merge its rows
+    once more; but then no more parts than a shard has the rows of, since a worker that merges a shard needs that memory
+    anyway.
+    """
+    return max(-(-parts * shards // MOST_TASKS), min(-(-parts * shards // FEW_TASKS), -(-parts // shards)))
+
+
 def _refuse_absent(given: _Given, names: Sequence[Any]) -> None:
     known = list(given.meta.columns)
     for name in names:
@@ -406,15 +422,21 @@ def _start_rows(frame: Any, names: list[Any]) -> Partial:
     return partial.start(frame[names] if len(names) > 1 else frame[names[0]], {"rows": ("first", frame)}, threads=1)
 
 
+def _start(start: Callable[..., Partial], versions: tuple[str, int], *arguments: Any) -> Partial:
+    _refuse_other(versions)
+    return start(*arguments)
+
+
 def _start_and_split(
     start: Callable[..., Partial], shards: int, versions: tuple[str, int], *arguments: Any
 ) -> list[Partial]:
-    return _split(shards, versions, start(*arguments))
-
-
-def _split(shards: int, versions: tuple[str, int], part: Partial) -> list[Partial]:
     _refuse_other(versions)
-    return partial.split(part, shards)
+    return partial.split(start(*arguments), shards)
+
+
+def _merge_and_split(shards: int, versions: tuple[str, int], parts: list[Partial]) -> list[Partial]:
+    _refuse_other(versions)
+    return partial.split(partial.merge(parts, threads=1), shards)
 
 
 def _refuse_other(versions: tuple[str, int]) -> None:
@@ -539,11 +561,12 @@ def _once(token: str | None, make: Callable[[], Any]) -> Any:
 def _broadcast(among: Any, what: str) -> tuple[Any, str]:
     if hasattr(among, "to_delayed") or (isinstance(among, list) and among and isinstance(among[0], Delayed)):
         given = _Given(among, what)
-        return _call(_keys, _tree(given.each(functools.partial(_start_keys, nulls="group")))), tokenize(among)
+        return _call(_keys, _tree(given.started(functools.partial(_start_keys, nulls="group")))), tokenize(among)
     return delayed(among, pure=True, traverse=False), tokenize(among)
 
 
-def _isin(part: Any, among: Any, token: str) -> Any:
+def _isin(part: Any, among: Any, token: str, versions: tuple[str, int]) -> Any:
+    _refuse_other(versions)
     index = _once("isin-" + token, lambda: Index(among, threads=1))
     return _alike(part, np.asarray(index.get_indexer(part)) >= 0)
 
@@ -552,7 +575,11 @@ def _whole(parts: list[Any]) -> Any:
     return rows.concat(parts, "parts of right")
 
 
-def _joined(left: Any, right: Any, on: list[Any], how: str, suffixes: tuple[str, str], token: str | None) -> Any:
+def _joined(
+    left: Any, right: Any, on: list[Any], how: str, suffixes: tuple[str, str], token: str | None,
+    versions: tuple[str, int],
+) -> Any:  # fmt: skip
+    _refuse_other(versions)
     pd = _library("pandas")
 
     def make() -> tuple[Any, Any, Any]:

@@ -351,6 +351,8 @@ class Dask:
             self._client = distributed.get_client() if client is None else client
         except ValueError:
             raise InvalidArgument("there is no Dask client: make one, distributed.Client(), or pass client=") from None
+        if not isinstance(self._client, distributed.Client):
+            raise TypeError(f"client={client!r} is a {type(client).__name__}: pass a distributed.Client")
         self._device = device
         self._refuse_closed()
         self._workers = sorted(self._client.nthreads())
@@ -376,7 +378,8 @@ class Dask:
 
     def call(self, calls: Sequence[Call]) -> list[Any]:
         """See `Transport`."""
-        self._refuse_closed()
+        if self._client.status == "closed":
+            return [ShardLost(f"shard {call.shard} is lost: the Dask client that kept it is closed") for call in calls]
         begun = []
         for call in calls:
             try:

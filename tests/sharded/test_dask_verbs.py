@@ -199,11 +199,17 @@ def test_parts_without_rows_and_of_other_widths():
 
 
 def test_many_parts_do_not_make_many_tasks(monkeypatch):
-    monkeypatch.setattr(ghd, "MOST_TASKS", 30)
+    wanted = FRAME["n"].value_counts().reset_index()
+    few = ghd.value_counts(dask_frame(100)["n"], shards=8)
+    assert sum(str(key).startswith("_item") for key in few.__dask_graph__()) == 25 * 8
+    agree(few, wanted)
     column = dask_frame(20)["n"]
+    monkeypatch.setattr(ghd, "MOST_TASKS", 30)
     found = ghd.value_counts(column, shards=8)
     assert len(dict(found.__dask_graph__())) < 20 * 8
-    agree(found, FRAME["n"].value_counts().reset_index())
+    agree(found, wanted)
+    monkeypatch.setattr(ghd, "FEW_TASKS", 1)
+    agree(ghd.value_counts(column, shards=2), wanted)
     codes, distinct = ghd.factorize(column)
     assert distinct.compute().iloc[codes.compute()].tolist() == FRAME["n"].tolist()
 
@@ -346,7 +352,18 @@ def test_what_is_refused():
 
 def test_workers_with_another_version_are_refused(monkeypatch):
     """Tasks carry the versions of the client; here the process that runs them becomes another one."""
-    lazy = [ghd.nunique(dask_frame()["n"], shards=2), ghd.factorize(dask_frame()["n"], shards=2)[0]]
+    frame, column = dask_frame(), dask_frame()["n"]
+    lazy = [
+        ghd.nunique(column, shards=2),
+        ghd.factorize(column, shards=2)[0],
+        ghd.unique(column, shards=1),
+        ghd.value_counts(dask_frame(400)["n"], shards=10),  # neighbours are merged first
+        ghd.group_by(frame, "n", {"x": ("sum", "x")}, shards=1),
+        ghd.group_reduce(da.from_array(FRAME["n"].to_numpy(), chunks=130), da.zeros(500, chunks=130))[1],
+        ghd.drop_duplicates(frame, "n", shards=1),
+        ghd.isin(column, [1]),
+        ghd.join(frame, FRAME[["n", "x"]], "n"),
+    ]
     for other in (("9.9.9", ghd._VERSIONS[1]), (ghd._VERSIONS[0], 2)):
         monkeypatch.setattr(ghd, "_VERSIONS", other)
         for one in lazy:

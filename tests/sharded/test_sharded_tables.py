@@ -459,15 +459,25 @@ def test_a_process_of_a_group_that_ends(monkeypatch):
             table.export()
 
 
-def test_a_client_of_dask_that_is_closed(monkeypatch):
+def test_a_client_of_dask_that_is_closed(monkeypatch, tmp_path):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     client = distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     table = filled(transport=sharded.Dask(client))
+    table.save(tmp_path / "t")
+    unused = sharded.Dask(client)
     client.close()
-    for call in (lambda: table.contains([1]), lambda: sharded.Dask(client)):
+    for call in (lambda: sharded.Dask(client), lambda: sharded.Table(transport=unused)):
         with pytest.raises(gh.InvalidArgument, match="the Dask client is closed: pass one that is connected"):
             call()
+    for call in (lambda: table.contains([1]), lambda: len(table), table.clear, table.export):
+        with pytest.raises(
+            gh.ShardLost, match="the Dask client that kept it is closed, with its keys; the last snapsho"
+        ):
+            call()
     table.close()
+    for other in (3, "tcp://127.0.0.1:8786"):
+        with pytest.raises(TypeError, match=f"client={other!r} is a {type(other).__name__}: pass a distributed.Client"):
+            sharded.Dask(other)
 
     def none():
         raise ValueError("No global client found")
