@@ -188,8 +188,10 @@ def combined(
     """parts: the state's columns of each partial. codes: of the groups of all partials, one after the other."""
     if op == "nunique":
         own = np.concatenate([codes[pair[0] + begin] for pair, begin in zip(parts, starts[:-1], strict=True)])
-        return State(op, _distinct_pairs(own, rows.concat([pair[1] for pair in parts], f"values of {name!r}")))
-    columns = [rows.concat(list(column), f"states of {name!r}") for column in zip(*parts, strict=True)]
+        return State(
+            op, _distinct_pairs(own, rows.concat([pair[1] for pair in parts], f"values of {name!r} in partials"))
+        )
+    columns = [rows.concat(list(column), f"values of {name!r} in partials") for column in zip(*parts, strict=True)]
     if op == "first":
         return State(op, (rows.take(columns[0], _first_rows(codes)),))
     how = op if op in ("min", "max") else "sum"

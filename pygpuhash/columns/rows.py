@@ -139,7 +139,9 @@ def _spelled(part: Any, format: str) -> str:
     if format in _DTYPES:
         return str(_DTYPES[format])
     own = getattr(part, "dtype", getattr(part, "type", None))
-    return {"u": "text", "U": "text", "z": "bytes", "Z": "bytes", "b": "bool"}.get(format) or str(own or format)
+    return {"u": "text", "U": "text", "vu": "text", "z": "bytes", "Z": "bytes", "vz": "bytes", "b": "bool"}.get(
+        format
+    ) or str(own or format)
 
 
 # ---- by library ------------------------------------------------------------------------------------------------------

@@ -228,14 +228,26 @@ def test_integers_of_several_widths_are_the_same_keys():
         ("i4", "f8", r"keys of partials\[1\] has type float64, keys of partials\[0\] int32: convert one"),
         ("f4", "u8", "has type uint64"),
         ("i8", "u8", "int64 and uint64, which no integer holds both"),
-        ("i8", "S3", r"keys of partials\[1\] has type Z, "),
+        ("i8", "S3", r"keys of partials\[1\] has type bytes, "),
         ("?", "i8", "has type int64"),
-        ("M8[s]", "M8[ns]", "has type tsn:, keys"),
+        (
+            "M8[s]",
+            "M8[ns]",
+            r"has type datetime64\[ns\], keys of partials\[0\] datetime64\[s\]: convert one of them to the type of the",
+        ),
     ],
 )
 def test_keys_of_two_types_are_refused_by_name(one, other, message):
     with pytest.raises(TypeError, match=message):
         partial.merge([keyed(one), keyed(other)])
+
+
+def test_values_of_two_types_are_refused_by_name():
+    parts = [partial.start([1], {"paid": ("sum", np.array([1], dtype))}) for dtype in ("i8", "f8")]
+    with pytest.raises(
+        TypeError, match=r"values of 'paid' in partials\[1\] has type float64, values of 'paid' in partials"
+    ):
+        partial.merge(parts)
 
 
 def test_what_is_refused():
