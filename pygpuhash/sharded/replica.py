@@ -43,16 +43,16 @@ class Replica:
         found, shape = self._divided("find", keys)
         mask = np.concatenate([own for _, own in found])
         if self._values is None:
-            return None, mask.reshape(shape)
+            return None, mask.reshape(shape)[()]
         values = np.concatenate([own for own, _ in found])
-        return values.reshape(*shape, *values.shape[1:]), mask.reshape(shape)
+        return values.reshape(shape + values.shape[1:])[()], mask.reshape(shape)[()]
 
     def contains(self, keys: Any) -> Any:
         """Which keys are there."""
         if _arrays.on_device(keys):
             return self._there("contains", keys)
         found, shape = self._divided("contains", keys)
-        return np.concatenate(found).reshape(shape)
+        return np.concatenate(found).reshape(shape)[()]
 
     def __len__(self) -> int:
         return int(self._ask("info", [()])[0]["size"])

@@ -118,7 +118,9 @@ class Table:
             found[rows] = mask
         if values is None and self._values is not None:
             values = np.zeros(0, self._values)
-        return values if values is None else values.reshape(*shape, *values.shape[1:]), found.reshape(shape)
+        if values is None:
+            return None, found.reshape(shape)[()]
+        return values.reshape(shape + values.shape[1:])[()], found.reshape(shape)[()]
 
     def contains(self, keys: Any) -> Any:
         """Which keys are there."""
@@ -128,7 +130,7 @@ class Table:
         found = np.zeros(len(parts.order), bool)
         for rows, mask in self._served("contains", parts):
             found[rows] = mask
-        return found.reshape(shape)
+        return found.reshape(shape)[()]
 
     def export(self) -> tuple[Array, Array | None]:
         """All pairs: (keys, values), shard by shard; values None for a set."""
@@ -300,7 +302,7 @@ class Table:
                 numbers.insert(own[first], np.arange(len(first)))
                 error.status = error.status[numbers.find(own)[0]].reshape(stored.shape)
             raise
-        return mask.reshape(stored.shape)
+        return mask.reshape(stored.shape)[()]
 
     def _batch(self, method: str, keys: Any, values: Any, tag: str | None, **keywords: Any) -> Any:
         if tag is not None and not isinstance(tag, str):
@@ -315,7 +317,7 @@ class Table:
         except TableFull as error:
             error.status = error.status.reshape(shape)
             raise
-        return mask.reshape(shape)
+        return mask.reshape(shape)[()]
 
     def _served(
         self, method: str, parts: Partition, tag: str | None = None, **keywords: Any

@@ -188,6 +188,36 @@ def test_a_cleared_table_is_as_new(transport, tmp_path):
         assert table.accumulate([7], 1, tag="monday").all()
 
 
+@pytest.mark.parametrize(
+    ("how", "key", "value"),
+    [
+        ({}, 5, 7),
+        ({"key_dtype": "S16"}, b"five", 7),
+        ({"key_dtype": [("a", "i4"), ("b", "u8")]}, (5, 6), 7),
+        ({"key_dtype": ("u4", 2)}, [5, 6], 7),
+        ({"value_dtype": ("f4", 2)}, 5, [0.5, 7]),
+    ],
+)
+def test_a_single_key(transport, how, key, value):
+    """What gh.Table answers for it, numpy's scalars."""
+    with sharded.Table(shards=3, transport=transport(), **how) as table, gh.Table(**how) as whole:
+        for one in (table, whole):
+            assert one.insert(key, value) is np.True_
+            assert one.insert_or_assign(key, value) is np.False_
+            values, found = one.find(key)
+            assert found is np.True_
+            assert values.tolist() == value
+            assert one.contains(key) is np.True_
+        with table.replicate() as copy:
+            assert copy.find(key)[0].tolist() == value
+            assert copy.contains(key) is np.True_
+        if how.get("value_dtype") is None:
+            assert table.accumulate(key, 3) is np.False_
+            assert table.find(key)[0] == 10
+        assert table.erase(key) is np.True_
+        assert key not in table
+
+
 RECORD = np.dtype([("a", "i4"), ("b", "u8"), ("name", "S4")])
 KINDS = {
     "S8": lambda n: np.array([f"{i:x}" for i in n], "S8"),
