@@ -82,11 +82,43 @@ def test_value_counts_unique_and_nunique(name, shards):
     assert ghd.nunique(column, shards=shards, nulls="drop").compute() == FRAME[name].nunique()
 
 
-@pytest.mark.parametrize("shards", [1, 129])
+@pytest.mark.parametrize("shards", [1, 129, 257])
 def test_more_shards_than_keys(shards):
     column = dask_frame(2)["n"]
     assert ghd.unique(column, shards=shards).npartitions == shards
     agree(ghd.value_counts(column, shards=shards), FRAME["n"].value_counts().reset_index())
+
+
+def test_more_shards_than_keys_of_other_verbs():
+    frame, column, shards = dask_frame(2), dask_frame(2)["n"], 65
+    agree(ghd.drop_duplicates(frame, "n", shards=shards), FRAME.drop_duplicates("n"))
+    means = FRAME.groupby("n")["f"].mean().rename("f").reset_index()
+    agree(ghd.group_by(frame, "n", {"f": ("mean", "f")}, shards=shards), means)
+    codes, distinct = ghd.factorize(column, shards=shards)
+    assert distinct.compute().iloc[codes.compute()].tolist() == FRAME["n"].tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_parts_without_rows(rows, shards):
+    """All parts, or all but one."""
+    few = FRAME.assign(number=range(len(FRAME)))
+    frame = dd.from_pandas(few, npartitions=4).query(f"number < {rows}")
+    few = few[:rows]
+    assert set(frame.map_partitions(len).compute()) == {0, rows}
+    aggregates = {"rows": "count", "mean": ("mean", "f"), "low": ("min", "x"), "kinds": ("nunique", "w")}
+    wanted = few.groupby("n").agg(
+        rows=("x", "size"), mean=("f", "mean"), low=("x", "min"), kinds=("w", lambda w: w.nunique(dropna=False))
+    )
+    agree(ghd.group_by(frame, "n", aggregates, shards=shards), wanted.astype({"kinds": "int64"}).reset_index())
+    agree(ghd.value_counts(frame["w"], shards=shards), few["w"].value_counts(dropna=False).reset_index())
+    agree(ghd.drop_duplicates(frame, ["n", "w"], shards=shards), few.drop_duplicates(["n", "w"]))
+    agree(ghd.join(frame, FRAME[["n", "f"]], "n"), few.merge(FRAME[["n", "f"]], "inner", "n"))
+    assert ghd.nunique(frame["n"], shards=shards).compute() == few["n"].nunique()
+    assert ghd.isin(frame["n"], [1, 2]).compute().equals(few["n"].isin([1, 2]))
+    assert ghd.isin(dask_frame()["n"], frame["n"]).compute().equals(FRAME["n"].isin(few["n"]))
+    codes, distinct = ghd.factorize(frame["n"], shards=shards)
+    assert distinct.compute().iloc[codes.compute()].tolist() == few["n"].tolist()
 
 
 @pytest.mark.parametrize("shards", SHARDS)
