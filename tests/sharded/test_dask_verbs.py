@@ -230,6 +230,25 @@ def test_parts_without_rows_and_of_other_widths():
     assert len(ghd.value_counts(few["w"]).compute()) == 0
 
 
+@pytest.mark.parametrize(
+    ("parts", "shards", "fan"),
+    [
+        (1, 1, 1),
+        (20, 5, 1),
+        (50, 5, 1),
+        (51, 5, 2),
+        (100, 16, 7),
+        (1000, 2, 8),
+        (100, 64, 4),
+        (400, 64, 13),
+        (3, 3000, 5),
+    ],
+)
+def test_how_many_neighbours_are_merged(parts, shards, fan):
+    """Down to 250 pieces, but no more than the parts of a shard; and always down to 2,000."""
+    assert ghd._fan(parts, shards) == fan
+
+
 def test_many_parts_do_not_make_many_tasks(monkeypatch):
     wanted = FRAME["n"].value_counts().reset_index()
     few = ghd.value_counts(dask_frame(100)["n"], shards=8)
