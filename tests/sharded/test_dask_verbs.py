@@ -261,6 +261,8 @@ def test_many_parts_do_not_make_many_tasks(monkeypatch):
     agree(found, wanted)
     monkeypatch.setattr(ghd, "FEW_TASKS", 1)
     agree(ghd.value_counts(column, shards=2), wanted)
+    first = ghd.group_by(dask_frame(20), "n", {"first": ("first", "x")}, shards=2)
+    agree(first, FRAME.drop_duplicates("n")[["n", "x"]].rename(columns={"x": "first"}))
     codes, distinct = ghd.factorize(column)
     assert distinct.compute().iloc[codes.compute()].tolist() == FRAME["n"].tolist()
 

@@ -376,6 +376,16 @@ def test_keys_travel_once():
         assert contents(table) == {5: 1000, 6: 1000, 7: 1000}
 
 
+def test_a_key_in_the_wrong_shard_is_found_by_check():
+    local = sharded.Local(["cpu", "cpu"])
+    with filled(transport=local, shards=None) as table:
+        table.check()
+        away = np.arange(1000)[gh.shard_of(np.arange(1000), 2) == 1][:1]
+        local._shards[0].table.insert(away, 1)
+        with pytest.raises(gh.Corrupt, match=r"shard 0 has keys of the shards \[1\]"):
+            table.check()
+
+
 # ---- what is done once -----------------------------------------------------------------------------------------------
 
 
