@@ -23,6 +23,7 @@ ELSEWHERE = {
     "docs/adr/0040-a-promise-for-the-abi.md": {"GPUHASH_1"},
     "docs/adr/0050-sizes-by-name.md": {"GPUHASH_X"},
     "docs/adr/0054-without-a-global-lock.md": {"--disable-gil", "Py_TARGET_ABI3T"},
+    "docs/adr/0060-exchanges-on-dask.md": {"map_partitions", "set_index", "shuffle_method", "split_out"},
     "docs/explorer.md": {"my_op"},
     "docs/performance.md": {"--bench"},
     "docs/python.md": {"gpuhash_mine"},

@@ -22,6 +22,7 @@ import dask.array as da  # noqa: E402
 
 import pygpuhash as gh  # noqa: E402
 import pygpuhash.dask as ghd  # noqa: E402
+from pygpuhash import _dask_tasks  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -252,7 +253,7 @@ def test_how_many_neighbours_are_merged(parts, shards, fan):
 def test_many_parts_do_not_make_many_tasks(monkeypatch):
     wanted = FRAME["n"].value_counts().reset_index()
     few = ghd.value_counts(dask_frame(100)["n"], shards=8)
-    assert sum(str(key).startswith("_item") for key in few.__dask_graph__()) == 25 * 8
+    assert sum(str(key).startswith("item") for key in few.__dask_graph__()) == 25 * 8
     agree(few, wanted)
     column = dask_frame(20)["n"]
     monkeypatch.setattr(ghd, "MOST_TASKS", 30)
@@ -290,8 +291,10 @@ def test_files_that_dask_reads_together(tmp_path):
 
 
 def test_columns_that_a_group_by_does_not_need_are_not_read(monkeypatch):
-    seen, start = set(), ghd._start_frame
-    monkeypatch.setattr(ghd, "_start_frame", lambda frame, **how: seen.update(frame.columns) or start(frame, **how))
+    seen, start = set(), _dask_tasks.start_frame
+    monkeypatch.setattr(
+        _dask_tasks, "start_frame", lambda frame, **how: seen.update(frame.columns) or start(frame, **how)
+    )
     aggregates = {"rows": "count", "x": ("sum", "x"), "high": ("max", "x"), "same": ("max", "n")}
     wanted = FRAME.groupby("n").agg(rows=("x", "size"), x=("x", "sum"), high=("x", "max"), same=("n", "max"))
     agree(ghd.group_by(dask_frame(), "n", aggregates), wanted.reset_index())
@@ -368,15 +371,15 @@ def test_a_worker_is_killed(seed):
 def test_one_index_in_a_process(monkeypatch):
     """All tasks of a process look up in one index; of many columns the last few are kept."""
     made = []
-    index = ghd.Index
-    monkeypatch.setattr(ghd, "Index", lambda *given, **how: made.append(1) or index(*given, **how))
-    ghd._indexes.clear()
+    index = _dask_tasks.Index
+    monkeypatch.setattr(_dask_tasks, "Index", lambda *given, **how: made.append(1) or index(*given, **how))
+    _dask_tasks.indexes.clear()
     with dask.config.set(scheduler="threads"):
         ghd.isin(dask_frame(8)["n"], [1, 2, 3]).compute()
     assert len(made) == 1
     for i in range(6):
         ghd.isin(dask_frame(2)["n"], [i]).compute()
-    assert len(ghd._indexes) <= ghd._KEPT
+    assert len(_dask_tasks.indexes) <= _dask_tasks.KEPT
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -398,6 +401,10 @@ def test_what_is_refused():
         (lambda: ghd.join(frame, FRAME, "n", "outer"), gh.InvalidArgument, "how='outer'"),
         (lambda: ghd.join(frame, FRAME[["x"]], "n"), gh.InvalidArgument, "right has no column 'n'"),
         (lambda: ghd.drop_duplicates(frame, "z"), gh.InvalidArgument, "no column 'z'"),
+        (lambda: ghd.drop_duplicates(frame, []), gh.InvalidArgument, "subset is empty: pass the name of a column"),
+        (lambda: ghd.group_by(frame, [], {"rows": "count"}), gh.InvalidArgument, "by is empty: pass the name"),
+        (lambda: ghd.group_by(frame, "n", {"n": "count"}), gh.InvalidArgument, "aggregate 'n' has the name of a col"),
+        (lambda: ghd.join(frame, FRAME, []), gh.InvalidArgument, "on is empty: pass the name of a column"),
     ]:
         with pytest.raises(error, match=message):
             call()
@@ -417,8 +424,8 @@ def test_workers_with_another_version_are_refused(monkeypatch):
         ghd.isin(column, [1]),
         ghd.join(frame, FRAME[["n", "x"]], "n"),
     ]
-    for other in (("9.9.9", ghd._VERSIONS[1]), (ghd._VERSIONS[0], 2)):
-        monkeypatch.setattr(ghd, "_VERSIONS", other)
+    for other in (("9.9.9", _dask_tasks.VERSIONS[1]), (_dask_tasks.VERSIONS[0], 2)):
+        monkeypatch.setattr(_dask_tasks, "VERSIONS", other)
         for one in lazy:
             with pytest.raises(gh.Unsupported, match="install one version everywhere"):
                 one.compute()

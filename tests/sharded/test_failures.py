@@ -21,7 +21,7 @@ dd = pytest.importorskip("dask.dataframe", reason="dask.dataframe is not install
 
 import pygpuhash as gh  # noqa: E402
 import pygpuhash.dask as ghd  # noqa: E402
-from pygpuhash import sharded, transports  # noqa: E402
+from pygpuhash import _dask_tasks, sharded, transports  # noqa: E402
 
 # Of a worker in this process, where the machine is busy.
 BUSY = pytest.mark.filterwarnings("ignore:Creating scratch directories is taking:UserWarning")
@@ -103,7 +103,7 @@ def killed_after(boundary, verb, its_own):
     As distributed's gen_cluster, which also closes the workers of other tests of the process.
     """
     results, wanted = verb
-    ghd._indexes.clear()  # the workers are of one process, and a new worker has none
+    _dask_tasks.indexes.clear()  # the workers are of one process, and a new worker has none
 
     async def schedule():
         async with contextlib.AsyncExitStack() as stack:
