@@ -114,7 +114,7 @@ def merge(partials: Sequence[Partial], *, threads: int | None = None) -> Partial
     """The groups of all rows of several partials, of which the first has the first rows.
 
     Keys of one library and type: integers of several widths are the same keys, floats beside integers are refused by
-    name. Partials without a group may have any type.
+    name. So is a partial without a group whose keys have another type.
 
     Raises InvalidArgument for no partials and for those of other aggregates, TypeError for keys of two types.
     """

@@ -242,6 +242,12 @@ def test_keys_of_two_types_are_refused_by_name(one, other, message):
         partial.merge([keyed(one), keyed(other)])
 
 
+def test_the_type_of_keys_counts_without_rows():
+    """Whether columns of two types are refused does not depend on where rows happen to be."""
+    with pytest.raises(TypeError, match=r"keys of partials\[1\] has type float64, keys of partials\[0\] int64"):
+        partial.merge([keyed("i8"), partial.start(np.empty(0), {"n": "count"})])
+
+
 def test_values_of_two_types_are_refused_by_name():
     parts = [partial.start([1], {"paid": ("sum", np.array([1], dtype))}) for dtype in ("i8", "f8")]
     with pytest.raises(
