@@ -14,8 +14,9 @@ Each part is aggregated by itself; what it comes to is split by the published ha
 (`gh.partition`), and each shard is merged by one task. All tasks are pure, and give equal results when they are run
 again, so that results are exact when workers are lost. A result has one part for each shard.
 
-shards : of all verbs that have it, None for a fourth of the parts, at most 16. Where parts times shards were more than
-`MOST_TASKS`, partials of neighbours are merged first; where they are more than `FEW_TASKS`, as many as a shard is of.
+shards : of all verbs that have it, None for a fourth of the parts, at most 16. Where parts times shards are more than
+`FEW_TASKS`, neighbouring partials are merged before they are split: as many as a shard has the rows of, or as many as
+bring parts times shards down to `MOST_TASKS`.
 
 `isin` and `join` send the other column, whole, to each worker, which makes one index of it for all of its tasks.
 """
@@ -263,10 +264,9 @@ class _Given:
     def each(self, function: Callable[..., Any], *beside: _Given) -> list[Any]:
         """function(part, parts beside it) of each part; of frames in the task that reads the part."""
         every = [self, *beside]
-        if any(one.read is None for one in every):
-            return [_call(function, *own) for own in zip(*(one.parts for one in every), strict=True)]
-        if len({one.reads for one in every}) > 1:  # each collection reads other files as one part
-            parts = [one.given.to_delayed(optimize_graph=False) for one in every]
+        if any(one.read is None for one in every) or len({one.reads for one in every}) > 1:
+            # Dask may read several files as one part, and not those of the other column: the parts that were passed.
+            parts = [one.parts if one.read is None else one.given.to_delayed(optimize_graph=False) for one in every]
             return [_call(function, *own) for own in zip(*parts, strict=True)]
         # What the function gives is no frame, so that its type is not compared with meta.
         how = {"meta": self.meta, "enforce_metadata": False, "align_dataframes": False}

@@ -286,6 +286,8 @@ def test_files_that_dask_reads_together(tmp_path):
     sums = FRAME.groupby("n")["x"].sum().rename("sum").reset_index()
     for values in (files["x"], others["x"], files["x"] + 0):
         agree(ghd.group_reduce(files["n"], values, shards=2), sums)
+    found = ghd.group_reduce(files["n"], da.from_array(FRAME["x"].to_numpy(), chunks=50), shards=2)
+    agree(found, sums)
     kinds = wide.groupby("n")["wide 3"].nunique().rename("nunique").reset_index()
     agree(ghd.group_reduce(files["n"], files["wide 3"], "nunique"), kinds)
 
