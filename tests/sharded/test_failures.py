@@ -145,6 +145,25 @@ def test_a_worker_is_lost_at_every_boundary_of_tasks(verb, its_own, request):
     assert boundary > 5
 
 
+@pytest.mark.slow
+def test_worker_processes_of_another_version_are_refused(monkeypatch):
+    """The client is of another version; the workers are processes of their own."""
+    other = ("9.9.9", transports.VERSIONS[1])
+    monkeypatch.setattr(transports, "VERSIONS", other)
+    monkeypatch.setattr(_dask_tasks, "VERSIONS", other)
+    with cluster(1) as client:
+        with pytest.raises(
+            gh.Unsupported, match=r"shard 0 is of gpuhash .*, the table of 9.9.9 .*: install one version"
+        ):
+            sharded.Table(transport=sharded.Dask(client))
+        frame = dd.from_pandas(FRAME, npartitions=3)
+        for lazy in (ghd.nunique(frame["k"]), ghd.join(frame, OTHERS, "k"), ghd.factorize(frame["k"])[0]):
+            with pytest.raises(
+                gh.Unsupported, match=r"a worker has gpuhash .*, the client 9.9.9 with .*: install one v"
+            ):
+                client.compute(lazy).result()
+
+
 # ---- sharded tables --------------------------------------------------------------------------------------------------
 
 
