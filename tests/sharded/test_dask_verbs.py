@@ -332,6 +332,8 @@ def every_verb(frame):
     codes, distinct = ghd.factorize(frame["w"], shards=3)
     return [
         ghd.value_counts(frame["n"], shards=3),
+        ghd.unique(frame["w"], shards=3),
+        ghd.group_reduce(frame["n"], frame["f"], shards=3),
         ghd.group_by(frame, ["w"], {"s": ("sum", "f"), "k": ("nunique", "n"), "f": ("first", "x")}, shards=2),
         codes,
         distinct,
