@@ -65,8 +65,8 @@ class Table:
         if kind_of_text(key_dtype) is not None:
             raise Unsupported(
                 f"key_dtype={key_dtype!r}: keys of a table in shards have one width. Pass how many bytes a key has at "
-                "most, as key_dtype='S16', and text as bytes, np.char.encode(text); or aggregate text of any length by "
-                "pygpuhash.dask or gh.partial"
+                "most, as key_dtype='S16', and text as bytes, np.char.encode(text); or use gh.Table, pygpuhash.dask or "
+                "gh.partial, which take text of any length"
             )
         self._keys = _arrays.table_dtype(key_dtype, "key_dtype")
         self._key_store = _arrays.store_dtype(self._keys, keys=True)

@@ -279,6 +279,15 @@ def test_keys_of_any_length_are_refused_by_name(dtype):
         sharded.Table(key_dtype=dtype)
 
 
+def test_what_the_refusal_of_text_says_works(transport):
+    words = np.array(["one", "two", "", "one"])
+    with sharded.Table(key_dtype="S16", shards=3, transport=transport()) as table:
+        with pytest.raises(TypeError, match=r"keys are text, the table holds bytes: pass np\.char.encode"):
+            table.accumulate(words, 1)
+        table.accumulate(np.char.encode(words), 1)
+        assert contents(table) == {b"one": 2, b"two": 1, b"": 1}
+
+
 def test_threads_share_a_table(transport):
     with sharded.Table(shards=4, transport=transport()) as table:
         each = [threading.Thread(target=table.accumulate, args=(np.arange(500),)) for _ in range(6)]
