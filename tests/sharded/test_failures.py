@@ -119,7 +119,9 @@ def killed_after(boundary, verb, its_own):
                 await kills.closing
         return found, kills.closing is not None
 
-    with dask.config.set({"distributed.scheduler.allowed-failures": 50}):
+    # A worker that asks the lost one for a result waits so long.
+    patience = {"distributed.comm.timeouts.connect": "2s"}
+    with dask.config.set({"distributed.scheduler.allowed-failures": 50} | patience):
         found, killed = asyncio.run(asyncio.wait_for(schedule(), 100))
     for one, other in zip(found, wanted, strict=True):
         assert one.equals(other) if hasattr(one, "equals") else np.array_equal(one, other)
