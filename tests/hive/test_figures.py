@@ -80,6 +80,7 @@ def test_insertion_steps(tmp_path: Path) -> None:
     assert last["longest"] >= 1
 
 
+@pytest.mark.slow
 def test_insertion_steps_of_warps(tmp_path: Path) -> None:
     """The program for a GPU, on emulated warps, which looks for all keys in the end."""
     compiler = shutil.which("c++")

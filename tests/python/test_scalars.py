@@ -114,6 +114,7 @@ def test_absent_keys(table):
         table.insert(5)
 
 
+@pytest.mark.slow
 def test_more_absent_keys_than_31_bits_count():
     """Without the memory for so many: each is the same number, none was found."""
     many = (1 << 31) + 5
