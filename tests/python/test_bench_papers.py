@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # at the end, so that pygpuhash is the installed one
 paper_table = pytest.importorskip("asv_bench.paper_table", reason="asv_bench is in a checkout of the repository only")
 from asv_bench import figures  # noqa: E402
-from asv_bench.harness import claims, paper_slab_hash  # noqa: E402
+from asv_bench.harness import claims, judges, paper_slab_hash  # noqa: E402
 from asv_bench.harness.committed import Broken  # noqa: E402
 from asv_bench.harness.devices import Unavailable, device  # noqa: E402
 from asv_bench.harness.figure import Settings  # noqa: E402
@@ -24,7 +24,7 @@ from asv_bench.harness.results import RESULTS  # noqa: E402
 
 PLACES = {"table": 1000, "aaaaaaaa": 900, "bbbbbbbb": 950, "cccccccc": 699, "dddddddd": 700}
 ROWS = [{"warps": 8, "M_per_s": 2.0}, {"warps": 16, "M_per_s": 3.0}]
-CLAIM = claims.Claim("skiplist", "II", "16 warps are best", "V", claims.sixteen_warps, "the compiler")
+CLAIM = claims.Claim("skiplist", "II", "16 warps are best", "V", judges.sixteen_warps, "the compiler")
 
 
 def write(results, machine, commit, rows=ROWS):
@@ -117,14 +117,14 @@ def of_slabs(late, static):
 
 @pytest.mark.parametrize(("late", "holds"), [(5.0, True), (9.5, False)])
 def test_a_drop(late, holds):
-    said, found = claims.drop_beyond_65("build")(of_slabs(late, 1.0))
+    said, found = judges.drop_beyond_65("build")(of_slabs(late, 1.0))
     assert found is holds
     assert said == f"beyond 65 %: {late / 10:.3g} of the best rate of 19 to 60 %"
 
 
 @pytest.mark.parametrize(("static", "holds"), [(20.0, True), (5.0, False)])
 def test_a_factor(static, holds):
-    said, found = claims.static_is_faster("build")(of_slabs(10.0, static))
+    said, found = judges.static_is_faster("build")(of_slabs(10.0, static))
     assert (said, found) == (f"linear_probe is faster by {static / 10:.2f} (build)", holds)
 
 
@@ -137,7 +137,7 @@ def test_gains_of_smaller_batches(rates, holds):
         for n in (1, 2):
             rows += [{"table": "slab_hash", "batch": batch, "n": n, "ms": 4.0}]
             rows += [{"table": "linear_probe rebuilt", "batch": batch, "n": n, "ms": 4.0 * gain * n / 2}]
-    assert claims.incremental(rows)[1] is holds
+    assert judges.incremental(rows)[1] is holds
 
 
 @pytest.mark.parametrize(("least", "holds"), [(2.0, True), (0.5, False)])
@@ -149,7 +149,7 @@ def test_the_mean_factors_beside_lists(least, holds):
         for table, rate in (("slab_hash", 10.0 * factor * spread), ("chained", 10.0))
     ]
     words = f"8.00, 4.00, {least:.2f} times as fast (100, 40, 20 % updates)"
-    assert claims.beside_lists(rows) == (words, holds)
+    assert judges.beside_lists(rows) == (words, holds)
 
 
 def test_mixtures_beside_another_table(monkeypatch):
