@@ -147,20 +147,11 @@ __global__ void __launch_bounds__(partition_threads) count_digits(const __grid_c
     w.counts[u64(d) * w.strips + blockIdx.x] = counted[d];
 }
 
-GH_FN u64 wide_sum_up_to(u64 x) {
-#pragma unroll
-  for (u32 d = 1; d < 32; d *= 2) {
-    const u64 below = __shfl_up_sync(whole_warp, x, d);
-    x += threadIdx.x >= d ? below : 0;
-  }
-  return x;
-}
-
 // Each of n words becomes the sum of those before. Returns the sum of all; a warp calls.
 GH_FN u64 sums_before(u64* words, u32 n) {
   u64 carry = 0;
   for (u32 i = threadIdx.x; i - threadIdx.x < n; i += 32) {
-    const u64 own = i < n ? words[i] : 0, up_to = wide_sum_up_to(own);
+    const u64 own = i < n ? words[i] : 0, up_to = sum_up_to(own);
     if (i < n) words[i] = carry + up_to - own;
     carry += __shfl_sync(whole_warp, up_to, 31);
   }

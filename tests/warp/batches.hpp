@@ -5,7 +5,6 @@
 // raced. Every batch is checked: statuses, values, totals of each stripe, bytes that must not be written.
 #pragma once
 #include <math.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/tile/kinds.hpp"
+#include "tests/warp/checks.hpp"
 #include "tests/warp/emulator.hpp"
 
 namespace warp_test {
@@ -25,28 +25,12 @@ namespace warp_test {
 using namespace gpuhash;
 using std::vector;
 
-inline std::string where;  // what runs, for messages
-
-[[noreturn, gnu::format(printf, 1, 2)]] inline void wrong(const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fprintf(stderr, "wrong: %s: ", where.c_str());
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, "\n");
-  _Exit(1);
-}
 #define SAME(got, expected)                                                                          \
   do {                                                                                               \
     const long long got_ = (long long)(got), expected_ = (long long)(expected);                      \
     if (got_ != expected_)                                                                           \
       wrong("%s is %lld, expected %s = %lld (line %d)", #got, got_, #expected, expected_, __LINE__); \
   } while (0)
-
-struct random_numbers {
-  u64 state;
-  u64 next() { return state = mix(state + 0x9e3779b97f4a7c15u); }
-  u64 below(u64 n) { return next() % n; }
-};
 
 inline constexpr u8 untouched = 0xee;
 

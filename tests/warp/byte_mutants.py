@@ -2,7 +2,7 @@
 
 from .mutants import Mutant
 
-BYTES = "libgpuhash/columns/cuda/bytes.cuh"
+BYTES, WORK = "libgpuhash/columns/cuda/bytes.cuh", "libgpuhash/columns/cuda/work.cuh"
 
 MUTANTS = [
     # rows
@@ -21,7 +21,7 @@ MUTANTS = [
     # words of rows
     Mutant("last-of-the-list", BYTES, "w.items - 1 - i", "w.items - 1"),
     Mutant("words-of-one-warp", BYTES, "warps * 32", "32"),
-    Mutant("sum-of-a-lane", BYTES, "lane >= d", "lane == d"),
+    Mutant("sum-of-a-lane", WORK, "lane >= d", "lane == d"),
     Mutant("warps-skip-rows", BYTES, "i += warps", "i += warps + 1"),
     # hashes
     Mutant("no-length", BYTES, "of(s.size, 0)", "of(0, 0)"),

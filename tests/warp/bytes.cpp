@@ -3,7 +3,6 @@
 // of all warps.
 #include <cuda_runtime.h>
 #include <math.h>
-#include <stdarg.h>
 
 #include <algorithm>
 #include <map>
@@ -14,6 +13,7 @@
 #include "libgpuhash/columns/cuda/bytes.hpp"
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/src/device.hpp"
+#include "tests/warp/checks.hpp"
 #include "tests/warp/emulator.hpp"
 
 using emulated::section;
@@ -30,53 +30,9 @@ gpuhash_status resolve_device(gpuhash_device&, gpuhash_error*) { return GPUHASH_
 
 namespace {
 
-string where;  // what runs, for messages
+using namespace warp_test;
+
 unsigned long long runs = 0;
-
-[[noreturn, gnu::format(printf, 1, 2)]] void wrong(const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fprintf(stderr, "wrong: %s: ", where.c_str());
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, "\n");
-  _Exit(1);
-}
-#define HOLDS(condition) (condition) ? void() : wrong("not %s (line %d)", #condition, __LINE__)
-
-struct random_numbers {
-  u64 state;
-  u64 next() { return state = gpuhash::mix(u64(state + 0x9e3779b97f4a7c15u)); }
-  u64 below(u64 n) { return next() % n; }
-  string bytes(size_t n) {
-    string s(n, 0);
-    for (char& c : s) c = char(below(256));
-    return s;
-  }
-};
-
-// Memory with rubbish in it and around it, aligned as a device's is, or so many bytes further.
-class memory {
- public:
-  explicit memory(size_t bytes, size_t off = 0)
-      : bytes_(bytes), words_((bytes + off) / 8 + 128, 0xabababababababab), off_(off) {}
-  memory(memory&&) = default;
-  char* data() { return begin() + off_; }
-  template <class T>
-  T* as() {
-    return reinterpret_cast<T*>(data());
-  }
-  ~memory() {
-    if (words_.empty()) return;
-    for (const char* p : {begin() + off_ - 1, begin() + off_ + bytes_, begin() + off_ + bytes_ + 7})
-      if (u8(*p) != 0xab) wrong("memory beside an array was written");
-  }
-
- private:
-  char* begin() { return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(words_.data()) + 8 + 255) / 256 * 256); }
-  size_t bytes_;
-  vector<u64> words_;
-  size_t off_;
-};
 
 struct cell {
   bool null = false;
@@ -95,7 +51,7 @@ class column {
     c.n = rows.size(), c.first = before, c.offset_bytes = offset_bytes, c.width = width, c.floats = floats;
     c.data = data_.data();
     if (offset_bytes) c.offsets = offsets_.data();
-    if (nullable) c.validity = bits_.as<u8>();
+    if (nullable) c.validity = bits_.of<u8>();
     size_t at = 0;
     for (size_t i = 0; i < rows.size() + before; ++i) {
       const cell& row = i < before ? filler : rows[i - before];
@@ -103,7 +59,7 @@ class column {
       const size_t bytes = width ? width : row.bytes.size();
       if (!(width && row.null)) memcpy(data_.data() + at, row.bytes.data(), bytes);
       at += bytes;
-      u8& bits = bits_.as<u8>()[i / 8];
+      u8& bits = bits_.of<u8>()[i / 8];
       bits = u8(row.null ? bits & ~(1u << i % 8) : bits | 1u << i % 8);
     }
     put_offset(rows.size() + before, at);
@@ -118,8 +74,8 @@ class column {
     return n;
   }
   void put_offset(size_t i, size_t at) {
-    if (c.offset_bytes == 4) offsets_.as<u32>()[i] = u32(at);
-    if (c.offset_bytes == 8) offsets_.as<u64>()[i] = at;
+    if (c.offset_bytes == 4) offsets_.of<u32>()[i] = u32(at);
+    if (c.offset_bytes == 8) offsets_.of<u64>()[i] = at;
   }
   memory data_, offsets_, bits_;
 };
@@ -143,18 +99,18 @@ struct calls {
   vector<u64> hash(u64 seed, uint64_t* null) {
     const u64 n = q.one.n + q.other.n;
     memory out(8 * n);
-    if (gpuhash_bytes_hash(&q, seed, out.as<uint64_t>(), null, &err)) wrong("%s", err.message);
-    return {out.as<u64>(), out.as<u64>() + n};
+    if (gpuhash_bytes_hash(&q, seed, out.of<uint64_t>(), null, &err)) wrong("%s", err.message);
+    return {out.of<u64>(), out.of<u64>() + n};
   }
   // Whether all rows have the bytes of the first ones of their groups, and these.
   std::pair<bool, vector<int64_t>> check(const vector<int64_t>& codes, u64 groups) {
     memory given(8 * codes.size()), first(8 * groups);
-    std::copy(codes.begin(), codes.end(), given.as<int64_t>());
+    std::copy(codes.begin(), codes.end(), given.of<int64_t>());
     uint64_t other = 7;
-    if (gpuhash_bytes_check(&q, given.as<int64_t>(), groups, first.as<int64_t>(), &other, &err))
+    if (gpuhash_bytes_check(&q, given.of<int64_t>(), groups, first.of<int64_t>(), &other, &err))
       wrong("%s", err.message);
     HOLDS(other <= 1);
-    return {other == 0, {first.as<int64_t>(), first.as<int64_t>() + groups}};
+    return {other == 0, {first.of<int64_t>(), first.of<int64_t>() + groups}};
   }
 };
 
@@ -241,12 +197,12 @@ void hashes_and_groups(const vector<cell>& rows, calls& call, random_numbers& r)
 void kept_rows(const vector<cell>& rows, calls& call) {
   memory kept(8 * rows.size());
   uint64_t many = 7;
-  if (gpuhash_bytes_keep(&call.q, kept.as<int64_t>(), &many, &call.err)) wrong("%s", call.err.message);
+  if (gpuhash_bytes_keep(&call.q, kept.of<int64_t>(), &many, &call.err)) wrong("%s", call.err.message);
   vector<int64_t> wanted;
   for (size_t i = 0; i < rows.size(); ++i)
     if (!rows[i].null) wanted.push_back(int64_t(i));
   HOLDS(many == wanted.size());
-  HOLDS(std::equal(wanted.begin(), wanted.end(), kept.as<int64_t>()));
+  HOLDS(std::equal(wanted.begin(), wanted.end(), kept.of<int64_t>()));
 }
 
 void taken_rows(const vector<cell>& rows, calls& call, size_t n, random_numbers& r) {
@@ -256,24 +212,24 @@ void taken_rows(const vector<cell>& rows, calls& call, size_t n, random_numbers&
   string all;
   for (size_t i = 0; i < n; ++i) {
     const u64 row = r.below(rows.size());
-    picked.as<int64_t>()[i] = int64_t(row);
+    picked.of<int64_t>()[i] = int64_t(row);
     wanted.push_back(meant(rows[row]));
     all += width ? wanted.back().null ? string(width, 0) : rows[row].bytes : wanted.back().bytes;
   }
   if (offset_bytes) {
     uint64_t bytes = 7;
-    if (gpuhash_bytes_place(&call.q, picked.as<int64_t>(), n, offsets.data(), &bytes, &call.err))
+    if (gpuhash_bytes_place(&call.q, picked.of<int64_t>(), n, offsets.data(), &bytes, &call.err))
       wrong("%s", call.err.message);
     HOLDS(bytes == all.size());
     u64 at = 0;
     for (size_t i = 0; i <= n; ++i) {
-      HOLDS((offset_bytes == 4 ? u64(offsets.as<u32>()[i]) : offsets.as<u64>()[i]) == at);
+      HOLDS((offset_bytes == 4 ? u64(offsets.of<u32>()[i]) : offsets.of<u64>()[i]) == at);
       if (i < n) at += wanted[i].bytes.size();
     }
   }
   memory data(all.size());
-  u8* const validity = r.below(4) ? bits.as<u8>() : nullptr;
-  if (gpuhash_bytes_take(&call.q, picked.as<int64_t>(), n, offset_bytes ? offsets.data() : nullptr, data.data(),
+  u8* const validity = r.below(4) ? bits.of<u8>() : nullptr;
+  if (gpuhash_bytes_take(&call.q, picked.of<int64_t>(), n, offset_bytes ? offsets.data() : nullptr, data.data(),
                          validity, &call.err))
     wrong("%s", call.err.message);
   HOLDS(memcmp(data.data(), all.data(), all.size()) == 0);
@@ -371,8 +327,8 @@ void floats(u32 width, const vector<string>& numbers, const vector<int64_t>& cod
   HOLDS(call.check(codes, groups).first);
   HOLDS(!by_bits.check(codes, groups).first);
   memory picked(8 * 2), data(2 * width);
-  picked.as<int64_t>()[0] = 1, picked.as<int64_t>()[1] = 4;  // -0.0 and a NaN
-  if (gpuhash_bytes_take(&call.q, picked.as<int64_t>(), 2, nullptr, data.data(), nullptr, &call.err))
+  picked.of<int64_t>()[0] = 1, picked.of<int64_t>()[1] = 4;  // -0.0 and a NaN
+  if (gpuhash_bytes_take(&call.q, picked.of<int64_t>(), 2, nullptr, data.data(), nullptr, &call.err))
     wrong("%s", call.err.message);
   HOLDS(memcmp(data.data(), rows[0].bytes.data(), width) == 0);
   HOLDS(memcmp(data.data() + width, rows[3].bytes.data(), width) == 0);
@@ -403,9 +359,9 @@ void refused(const char* name, gpuhash_bytes_request q, const char* sentence) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
   memory out(64);
   uint64_t null = 7;
-  HOLDS(gpuhash_bytes_hash(&q, 1, out.as<uint64_t>(), &null, &err) != GPUHASH_OK);
+  HOLDS(gpuhash_bytes_hash(&q, 1, out.of<uint64_t>(), &null, &err) != GPUHASH_OK);
   if (!strstr(err.message, sentence)) wrong("%s", err.message);
-  HOLDS(null == 7 && out.as<u64>()[0] == 0xabababababababab);
+  HOLDS(null == 7 && out.of<u64>()[0] == 0xabababababababab);
 }
 
 // What a caller may get wrong; nothing is written then.

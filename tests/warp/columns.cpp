@@ -3,7 +3,6 @@
 // passes, sample, and fill tables.
 #include <cuda_runtime.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "libgpuhash/columns/cuda/plan.hpp"
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/src/device.hpp"
+#include "tests/warp/checks.hpp"
 #include "tests/warp/emulator.hpp"
 
 using emulated::section;
@@ -32,23 +32,7 @@ gpuhash_status resolve_device(gpuhash_device&, gpuhash_error*) { return GPUHASH_
 
 namespace {
 
-string where;  // what runs, for messages
-
-[[noreturn, gnu::format(printf, 1, 2)]] void wrong(const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fprintf(stderr, "wrong: %s: ", where.c_str());
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, "\n");
-  _Exit(1);
-}
-#define HOLDS(condition) (condition) ? void() : wrong("not %s (line %d)", #condition, __LINE__)
-
-struct random_numbers {
-  u64 state;
-  u64 next() { return state = gpuhash::mix(u64(state + 0x9e3779b97f4a7c15u)); }
-  u64 below(u64 n) { return next() % n; }
-};
+using namespace warp_test;
 
 struct column {
   string name;
@@ -106,24 +90,6 @@ u64 unpacked(const void* from, u32 bytes, size_t i) {
   memcpy(&v, static_cast<const char*>(from) + i * bytes, bytes);
   return v;
 }
-
-// Memory with rubbish in it and around it, aligned as a device's is.
-class memory {
- public:
-  explicit memory(size_t bytes, size_t off = 0)
-      : bytes_(bytes), words_((bytes + off) / 8 + 128, 0xabababababababab), off_(off) {}
-  char* data() { return begin() + off_; }
-  ~memory() {
-    for (const char* p : {begin() + off_ - 1, begin() + off_ + bytes_, begin() + off_ + bytes_ + 7})
-      if (u8(*p) != 0xab) wrong("memory beside an array was written");
-  }
-
- private:
-  char* begin() { return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(words_.data()) + 8 + 255) / 256 * 256); }
-  size_t bytes_;
-  vector<u64> words_;
-  size_t off_;
-};
 
 struct asked {
   bool first = false, counts = false, codes = false;

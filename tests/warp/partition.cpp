@@ -1,6 +1,5 @@
 // Rows by shard on emulated warps: gpuhash_partition with its kernels, compared with its results on the CPU, for keys
 // of every width and kind. Sizes are small (test_partition.py), so that more than 16 shards take two passes.
-#include <stdarg.h>
 
 #include <bit>
 #include <string>
@@ -12,6 +11,7 @@
 #include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/team.hpp"
+#include "tests/warp/checks.hpp"
 #include "tests/warp/emulator.hpp"
 
 using gpuhash::u32;
@@ -31,45 +31,7 @@ void parallel(uint32_t, size_t pieces, void (*body)(void*, size_t), void* contex
 
 namespace {
 
-string where;  // what runs, for messages
-
-[[noreturn, gnu::format(printf, 1, 2)]] void wrong(const char* format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  fprintf(stderr, "wrong: %s: ", where.c_str());
-  vfprintf(stderr, format, arguments);
-  fprintf(stderr, "\n");
-  _Exit(1);
-}
-#define HOLDS(condition) (condition) ? void() : wrong("not %s (line %d)", #condition, __LINE__)
-
-struct random_numbers {
-  u64 state;
-  u64 next() { return state = gpuhash::mix(u64(state + 0x9e3779b97f4a7c15u)); }
-  u64 below(u64 n) { return next() % n; }
-};
-
-// Memory with rubbish in it and around it.
-class memory {
- public:
-  explicit memory(size_t bytes, size_t off = 0) : bytes_(bytes), off_(off), words_((bytes + off) / 8 + 128) { clear(); }
-  ~memory() {
-    for (const char* p : {begin() + off_ - 1, begin() + off_ + bytes_, begin() + off_ + bytes_ + 7})
-      if (u8(*p) != 0xab) wrong("memory beside an array was written");
-  }
-  char* data() { return begin() + off_; }
-  template <class T>
-  T* of() {
-    return reinterpret_cast<T*>(data());
-  }
-  bool same(memory& other) { return memcmp(data(), other.data(), bytes_) == 0; }
-  void clear() { memset(words_.data(), 0xab, words_.size() * 8); }
-
- private:
-  char* begin() { return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(words_.data()) + 8 + 255) / 256 * 256); }
-  size_t bytes_, off_;
-  vector<u64> words_;
-};
+using namespace warp_test;
 
 struct key_type {
   const char* format;  // Arrow's

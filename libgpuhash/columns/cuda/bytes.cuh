@@ -99,16 +99,6 @@ __global__ void __launch_bounds__(bytes_threads)
   }
 }
 
-GH_FN u64 sum_up_to(u64 x) {
-  const u32 lane = threadIdx.x % 32;
-#pragma unroll
-  for (u32 d = 1; d < 32; d *= 2) {
-    const u64 before = __shfl_up_sync(whole_warp, x, d);
-    x += lane >= d ? before : 0;
-  }
-  return x;
-}
-
 template <class Work>
 __global__ void __launch_bounds__(bytes_threads)
     do_long_rows(const __grid_constant__ Work w, const bytes_known* known, const u32* list) {

@@ -164,12 +164,13 @@ GH_FN u64 swap_if(u64* at, u64 expected, u64 desired) {
                    (unsigned long long)desired);
 }
 
-// The sum of all lanes up to this one.
-GH_FN u32 sum_up_to(u32 x) {
+// The sum of all lanes up to this one, of words of 4 or 8 bytes.
+template <class Word>
+GH_FN Word sum_up_to(Word x) {
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
   for (u32 d = 1; d < 32; d *= 2) {
-    const u32 below = __shfl_up_sync(whole_warp, x, d);
+    const Word below = __shfl_up_sync(whole_warp, x, d);
     x += lane >= d ? below : 0;
   }
   return x;
