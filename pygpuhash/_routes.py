@@ -248,12 +248,13 @@ class Batch:
 
     def begin(self, seed: int, chunks: int) -> None:
         """Queue the count of all chunks."""
+        self.seed = seed
         if not self.n:
             return
         many = max(chunks, -(-self.n // _MOST_ROWS))
         bounds = sorted({self.n * i // many for i in range(many + 1)})
         sizes = [end - first for first, end in itertools.pairwise(bounds)]
-        extra = [_core.partition(*self._call(0, rows, seed), offsets=256, asks=True) for rows in sizes]
+        extra = [_core.partition(*self._call(0, rows), offsets=256, asks=True) for rows in sizes]
         own = [8 * (self.shards + 1) * len(sizes)]
         for rows, scratch in zip(sizes, extra, strict=True):
             own += [4 * rows, scratch]
@@ -263,16 +264,15 @@ class Batch:
             ends = [self.memory.ptr + begin for begin in begins]
             for i, rows in enumerate(sizes):
                 self.chunks.append(Chunk(bounds[i], rows, ends[1 + 2 * i], (ends[2 + 2 * i], extra[i])))
-                self._partition(self.chunks[i], seed, offsets=ends[0] + 8 * (self.shards + 1) * i)
-        self.seed = seed
+                self._partition(self.chunks[i], offsets=ends[0] + 8 * (self.shards + 1) * i)
 
-    def _call(self, first: int, rows: int, seed: int) -> tuple[int, bytes, int, int, int, int]:
+    def _call(self, first: int, rows: int) -> tuple[int, bytes, int, int, int, int]:
         at = self.found.ptr + first * self.kinds.key_store.itemsize
-        return self.device, self.format, rows, at, self.shards, seed
+        return self.device, self.format, rows, at, self.shards, self.seed
 
-    def _partition(self, chunk: Chunk, seed: int, **results: Any) -> None:
+    def _partition(self, chunk: Chunk, **results: Any) -> None:
         scratch, nbytes = chunk.scratch
-        own = self._call(chunk.first, chunk.rows, seed)
+        own = self._call(chunk.first, chunk.rows)
         _core.partition(*own, **results, scratch=scratch, nbytes=nbytes, stream=self.stream)
 
     def read(self) -> None:
@@ -310,7 +310,7 @@ class Batch:
             results |= {"values": self.amounts.ptr + chunk.first * width, "value_bytes": width}
             results |= {"shard_values": values} if spread else {"out_values": values[0]}
         with self.here, _cuda.translate_errors:
-            self._partition(chunk, self.seed, **results)
+            self._partition(chunk, **results)
             chunk.grouped = self.on_stream.record()
 
     # ---- a shard on the CPU
