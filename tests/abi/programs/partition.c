@@ -142,6 +142,8 @@ static void places(void) {
   r.out_order = NULL;
   OK(gpuhash_partition(&r, &err));
   for (int i = 0; i < N; ++i) EXPECT(place[order[i]] == (uint32_t)i);
+  rows.length = (int64_t)1 << 32;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "there are 4294967296 rows; pass fewer than 2^32", gpuhash_partition(&r, &err));
   void *const spread[3] = {out_keys, out_keys, out_keys};
   r = whole();
   r.shard_keys = spread;
