@@ -20,6 +20,9 @@ class cpu_mask {
 
   size_t count() const { return set_ == nullptr ? 0 : size_t(CPU_COUNT_S(bytes_, set_.get())); }
   bool has(int cpu) const { return set_ != nullptr && CPU_ISSET_S(size_t(cpu), bytes_, set_.get()) != 0; }
+  bool is(const cpu_mask& other) const {
+    return set_ != nullptr && bytes_ == other.bytes_ && CPU_EQUAL_S(bytes_, set_.get(), other.set_.get()) != 0;
+  }
   void add(int cpu) { CPU_SET_S(size_t(cpu), bytes_, set_.get()); }
   void remove(int cpu) { CPU_CLR_S(size_t(cpu), bytes_, set_.get()); }
   /// Have the calling thread run on these only.

@@ -116,6 +116,8 @@ void leave(int cpu) {
   if (!mask.has(cpu)) return;
   mask.remove(cpu);
   if (mask.count() == 0 || !mask.apply()) return;
+  // The thread may have waited for its turn elsewhere. If somebody has set another mask meanwhile, it stays.
+  if (!cpu_mask().is(mask)) return;
   mask.add(cpu);
   mask.apply();
 }

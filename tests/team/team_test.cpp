@@ -36,10 +36,13 @@ namespace {
 
 constexpr int many_cpus = 3000;
 constexpr int here = 1500, elsewhere = 2999;  // threads may run on these two, and seem to run on the first
+constexpr int third = 2000;
 std::atomic<bool> pretend{false};
 
 std::mutex applied_lock;
-std::vector<std::set<int>> applied;  // the masks that threads have asked for, in order
+std::vector<std::set<int>> applied;      // the masks that threads have asked for, in order
+std::set<int> allowed{here, elsewhere};  // the mask that threads seem to have
+std::set<int> from_outside;              // if not empty: what another process sets after each change
 
 std::vector<std::set<int>> applied_masks() {
   const std::lock_guard lock(applied_lock);
@@ -58,8 +61,8 @@ extern "C" int sched_getaffinity(pid_t thread, size_t bytes, cpu_set_t* set) noe
   if (pretend && 8 * bytes < size_t(many_cpus)) return errno = EINVAL, -1;
   std::memset(set, 0, bytes);
   if (!pretend) return syscall(SYS_sched_getaffinity, thread, bytes, set) < 0 ? -1 : 0;
-  CPU_SET_S(size_t(here), bytes, set);
-  CPU_SET_S(size_t(elsewhere), bytes, set);
+  const std::lock_guard lock(applied_lock);
+  for (const int c : allowed) CPU_SET_S(size_t(c), bytes, set);
   return 0;
 }
 
@@ -70,6 +73,7 @@ extern "C" int sched_setaffinity(pid_t thread, size_t bytes, const cpu_set_t* se
     if (CPU_ISSET_S(size_t(c), bytes, set)) cpus.insert(c);
   const std::lock_guard lock(applied_lock);
   applied.push_back(cpus);
+  allowed = from_outside.empty() ? cpus : from_outside;
   return 0;
 }
 
@@ -452,6 +456,21 @@ void many_cpus_of_a_system() {
   pretend = false;
 }
 
+// Who sets a worker's mask while it leaves its caller's CPU has that one, not the one from before.
+void a_mask_that_is_set_meanwhile_stays() {
+  from_outside = {here, third};
+  pretend = true;
+  for (int call = 0; call < 1000 && applied_masks().empty(); ++call) {
+    run(2, 2, [](size_t) { std::this_thread::sleep_for(1ms); });
+    std::this_thread::sleep_for(2ms);
+  }
+  std::this_thread::sleep_for(10ms);
+  const auto masks = applied_masks();
+  EXPECT(!masks.empty());
+  for (const auto& mask : masks) EXPECT(mask == std::set<int>{elsewhere} || mask == std::set<int>{third});
+  pretend = false;
+}
+
 const struct {
   const char* name;
   void (*run)();
@@ -473,6 +492,7 @@ const struct {
     {"cgroup_quotas", cgroup_quotas},
     {"affinity_counts", affinity_counts},
     {"many_cpus_of_a_system", many_cpus_of_a_system},
+    {"a_mask_that_is_set_meanwhile_stays", a_mask_that_is_set_meanwhile_stays},
 };
 
 }  // namespace

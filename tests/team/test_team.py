@@ -31,6 +31,7 @@ CASES = [
     "cgroup_quotas",
     "affinity_counts",
     "many_cpus_of_a_system",
+    "a_mask_that_is_set_meanwhile_stays",
 ]
 # Under ThreadSanitizer the child of a process with several threads may start none.
 RACES = [
