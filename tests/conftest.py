@@ -1,5 +1,8 @@
 """Settings of pytest for all tests: groups, GPUs, time limits, warnings."""
 
+import collections
+import functools
+import gc
 import os
 import signal
 import subprocess
@@ -50,6 +53,50 @@ def pytest_xdist_auto_num_workers():
     return min(devices()[0].units, 8)
 
 
+TOGETHER = 4  # tests of a file that a process is given at once
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """xdist's own, but for what takes it longer the more tests there are: with 16,000 it was busy for 20 s, and the
+    processes waited for it. Tests without a group go to a process a few at a time, and what is done is forgotten."""
+    if config.option.dist != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Names(list):
+        def index(self, name):
+            if not hasattr(self, "places"):
+                self.places = {of: place for place, of in enumerate(self)}
+            return self.places[name]
+
+    class Scheduler(LoadGroupScheduling):
+        def add_node_collection(self, node, collection):
+            super().add_node_collection(node, Names(collection))
+
+        def schedule(self):
+            if self.collection is None:
+                names, before = next(iter(self.registered_collections.values())), collections.Counter()
+                self.units = {}
+                for name in names:
+                    file = name.partition("::")[0]
+                    self.units[name] = f"{file} {before[file] // TOGETHER}"
+                    before[file] += 1
+            super().schedule()
+
+        def _split_scope(self, nodeid):
+            group = super()._split_scope(nodeid)
+            return self.units[nodeid] if group == nodeid else group
+
+        def mark_test_complete(self, node, item_index, duration=0):
+            super().mark_test_complete(node, item_index, duration)
+            unit = self._split_scope(self.registered_collections[node][item_index])
+            if all(self.assigned_work[node][unit].values()):
+                del self.assigned_work[node][unit]
+
+    return Scheduler(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     for item in items:
@@ -62,6 +109,13 @@ def pytest_collection_modifyitems(config, items):
     config.stash[LEFT_OUT] = []
     leave_out_programs(config, items)
     leave_out_devices(config, items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    """The tests themselves and what they import stay: no collection of garbage needs to look through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 # ---- tests of programs that are compiled first -----------------------------------------------------------------------
@@ -92,8 +146,20 @@ PROGRAMS = [
 ]
 
 
+@functools.cache
+def has_programs(file):
+    return any(file.is_relative_to(path) for path in PROGRAMS)
+
+
 def is_program(item):
-    return any(item.path.is_relative_to(path) for path in PROGRAMS)
+    return has_programs(item.path)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Where programs alone are asked for, files without them need not be read."""
+    wanted = config.option.markexpr
+    alone = wanted == "programs" or (wanted.startswith("programs and ") and " or " not in wanted)
+    return True if alone and collection_path.suffix == ".py" and not has_programs(collection_path) else None
 
 
 def leave_out_programs(config, items):
