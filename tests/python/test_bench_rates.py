@@ -37,6 +37,18 @@ def test_the_tables_of_the_tree():
     assert sorted(devices) == ["cpu", "cuda"]
 
 
+@pytest.mark.parametrize(("kind", "others"), [("cpu", ["pandas", "polars"]), ("cuda", ["CuPy", "PyTorch"])])
+def test_other_libraries_stand_below_the_structures(kind, others):
+    """A report of --no-peers does not have them."""
+    tables = rates_table.TABLE.finditer(rates_table.PAGE.read_text())
+    [found] = [table for table in tables if f"-{kind}.json" in table[2]]
+    names = [line.split("|")[1].strip() for line in found[0].splitlines() if line.startswith("| ")]
+    shown = sum(map(len, rates_table.SHOWN.values()))
+    assert all(name.startswith("`") for name in names[2 : 2 + shown])
+    for other in others:
+        assert any(name.startswith(other) for name in names[2 + shown :]), other
+
+
 def test_a_table(tmp_path):
     text = rates_table.written(TEXT, run(tmp_path))
     assert text.startswith(
