@@ -220,6 +220,30 @@ def test_the_table_is_not_stale(capsys):
     assert all((paper_table.TABLE.parent / link).is_file() for link in links)
 
 
+def test_each_row_has_its_command_its_data_and_its_plot():
+    """Of each result that a row shows: figures and plot, of that commit, are in the tree."""
+    structure, rows, shown = "", 0, 0
+    for text in paper_table.TABLE.read_text().splitlines():
+        structure = heading[1] if (heading := re.fullmatch(r"## `(\w+)`", text)) else structure
+        cells = [cell.strip() for cell in text.strip("|").split(" | ")]
+        if len(cells) != 8 or cells[0] in ("figure", "---"):
+            continue
+        rows += 1
+        assert cells[7] in ("-", f"`python -m asv_bench.figures {structure} {cells[0]}`")
+        for kind, said in zip(paper_table.KINDS, cells[3:5], strict=True):
+            if not (result := re.search(r"\(([\w-]+), ([0-9a-f]{8})\)$", said)):
+                assert said.startswith(("not measured", "of a GPU only")), said
+                continue
+            shown += 1
+            stem = RESULTS / result[1] / "figures" / f"{structure}-{cells[0]}-{kind}"
+            assert json.loads(stem.with_suffix(".json").read_text())["commit"].startswith(result[2])
+            with stem.with_suffix(".csv").open() as file:
+                assert len(list(csv.DictReader(file))) > 1, stem
+            assert "<svg" in stem.with_suffix(".svg").read_text(), stem
+    assert rows == len(claims.CLAIMS)
+    assert shown > rows
+
+
 def test_a_stale_table_is_found(tmp_path, monkeypatch, capsys):
     stale = tmp_path / "figures.md"
     stale.write_text(paper_table.TABLE.read_text().replace("Farrell", "Ferrell"))
