@@ -2,8 +2,12 @@
 
     python -m asv_bench.history list            write results/benchmarks.json, which `asv publish` needs
     python -m asv_bench.history machine NAME    tell asv of this machine: results/NAME/machine.json, or what is found
+    python -m asv_bench.history keep            what `asv run --python=same` wrote, as files that can be committed
     python -m asv_bench.history convert         bring files of earlier benchmarks to today's names, in place
     python -m asv_bench.history check FOLDER    is what `asv publish -o FOLDER` wrote complete, without false entries?
+
+What `keep` changes: the file's name and the name of its environment, which have the path of Python, with which each
+Python were a series of its own; machine.json is as it was before asv formatted it.
 
 What `convert` changes: facts of a machine are those of its machine.json, so that one machine is one series, and the
 date is that of the commit. Results get the names below; rates become nanoseconds, 1e9 divided by the rate; what was
@@ -19,6 +23,7 @@ import argparse
 import itertools
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,6 +35,7 @@ from .harness.asv_results import COLUMNS, TABLES, facts, series
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "asv_bench" / "results"
 RETIRED = "wall_clock."
+EXISTING = "existing-"  # asv's name of the environment of --python=same begins so
 FACTS = ("arch", "cpu", "machine", "num_cpu", "os", "ram")
 
 # Earlier name -> (name on a CPU, name on a GPU), where one of the parameters was the device.
@@ -151,6 +157,34 @@ def convert(results: Path = RESULTS) -> int:
     return changed
 
 
+def keep(results: Path = RESULTS) -> list[Path]:
+    """The files that `asv run --python=same` wrote become those of a series; returns them. Figures of a commit that has
+    a file are added to it."""
+    kept = []
+    for path, record in list(result_files(results)):
+        if not record["env_name"].startswith(EXISTING):
+            continue
+        version = re.search(r"\d+\.\d+$", record["python"])
+        if version is None:
+            raise BadHistory(
+                f"{path}: {record['python']!r} does not end in the version of a Python, as python3.11 does"
+            )
+        about = path.with_name("machine.json")
+        machine = json.loads(about.read_text())
+        kind = "cuda" if any(name.startswith("gpu_") for name in record["results"]) else "cpu"
+        target = path.with_name(f"{record['commit_hash'][:8]}-{kind}-py{version[0]}.json")
+        measured = {name: row[: len(COLUMNS)] for name, row in record["results"].items() if row[0] is not None}
+        if target.exists():
+            measured = json.loads(target.read_text())["results"] | measured
+        record |= {"env_name": f"{kind}-py{version[0]}", "python": version[0], "result_columns": COLUMNS}
+        record |= {"params": series(machine, version[0]), "results": measured}
+        target.write_text(json.dumps(record) + "\n")
+        path.unlink()
+        about.write_text(json.dumps(machine, indent=1) + "\n")
+        kept.append(target)
+    return kept
+
+
 # ---- the list of benchmarks ------------------------------------------------------------------------------------------
 
 UNITS = {"track_element_ns": "ns", "track_array_us": "us", "track_number_us": "us", "track_ns_per_key": "ns/key"}
@@ -269,10 +303,11 @@ def tell_machine(name: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """One of the four commands."""
+    """One of the five commands."""
     described = argparse.ArgumentParser(prog="history", description=__doc__.splitlines()[0])
     commands = described.add_subparsers(dest="command", required=True)
     commands.add_parser("list")
+    commands.add_parser("keep")
     commands.add_parser("convert")
     commands.add_parser("machine").add_argument("name")
     commands.add_parser("check").add_argument("folder", type=Path)
@@ -282,6 +317,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             (RESULTS / "benchmarks.json").write_text(json.dumps(benchmark_list(), indent=1) + "\n")
         elif given.command == "machine":
             tell_machine(given.name)
+        elif given.command == "keep":
+            print("\n".join(str(path) for path in keep(RESULTS)) or "asv has written no file of an installed package")
         elif given.command == "convert":
             print(f"{convert()} files were changed")
         elif faults := check(given.folder):

@@ -91,6 +91,63 @@ def test_what_asv_is_told_of_a_machine(tmp_path, monkeypatch):
     assert all(told["another"].values())
 
 
+EXISTING = {
+    "commit_hash": "0123456789",
+    "env_name": "existing-py_somewhere_bin_python3.12",
+    "python": "/somewhere/bin/python3.12",
+    "date": 7,
+    "params": {"machine": "here", "os": "Linux", "python": "/somewhere/bin/python3.12", "numpy": ""},
+    "result_columns": [*COLUMNS, "samples"],
+    "version": 2,
+}
+
+
+def test_what_asv_wrote_of_an_installed_package_is_kept(results, monkeypatch, capsys):
+    """No path of this machine is left, and figures that the commit has already stay."""
+    monkeypatch.setattr(history, "RESULTS", results)
+    folder, axes = results / "here", [["'find'"], ["'random'"]]
+    about = (folder / "machine.json").read_text()
+
+    def ran(name, value):
+        rows = {name: [[value], axes, "1", 5, 0.1, None], "cpu_slabs.Broken.track": [None, [], "1", 5, 0.1]}
+        (folder / "01234567-existing-py_somewhere_bin_python3.12.json").write_text(
+            json.dumps(EXISTING | {"results": rows})
+        )
+        (folder / "machine.json").write_text(json.dumps(json.loads(about), indent=4))  # as asv does
+        assert history.main(["keep"]) == 0
+        assert capsys.readouterr().out == f"{folder / '01234567-cpu-py3.12.json'}\n"
+        return json.loads((folder / "01234567-cpu-py3.12.json").read_text())
+
+    ran("cpu_verbs.Columns.track_element_ns", 3.0)
+    record = ran("cpu_calls.OneKey.track_array_us", 2.0)
+    assert {name: row[0] for name, row in record["results"].items()} == {
+        "cpu_verbs.Columns.track_element_ns": [3.0],
+        "cpu_calls.OneKey.track_array_us": [2.0],
+    }
+    assert {len(row) for row in record["results"].values()} == {len(COLUMNS)}
+    assert (record["env_name"], record["python"], record["result_columns"]) == ("cpu-py3.12", "3.12", COLUMNS)
+    assert record["params"] == {"machine": "here", "os": "Linux", "python": "3.12"}
+    assert "somewhere" not in json.dumps(record)
+    assert json.loads((folder / "machine.json").read_text()) == json.loads(about)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "01234567-cpu-py3.12.json",
+        "01234567-e.json",
+        "machine.json",
+    ]
+    assert history.main(["keep"]) == 0
+    assert capsys.readouterr().out == "asv has written no file of an installed package\n"
+
+
+def test_what_asv_wrote_of_a_card_and_of_a_python_without_a_version(results):
+    folder = results / "here"
+    rows = {"gpu_calls.SmallCall.track_host_us": [[3.0], [["'hive'"]], "2", 5, 0.1]}
+    (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows}))
+    assert history.keep(results) == [folder / "01234567-cuda-py3.12.json"]
+    (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows, "python": "/bin/python"}))
+    with pytest.raises(history.BadHistory, match="'/bin/python' does not end in the version of a Python"):
+        history.keep(results)
+
+
 def test_a_broken_file_is_named_and_left_out(results, capsys):
     (results / "here" / "broken.json").write_text("{")
     (results / "here" / "other.json").write_text("[1]")
