@@ -186,6 +186,18 @@ def test_committed_results_are_of_today():
     assert seen > 200
 
 
+def test_asv_finds_no_other_series():
+    """It reads the folders of a machine's folder, too; a record without results would name another machine there."""
+    seen = 0
+    for path in history.RESULTS.rglob("*.json"):
+        record = json.loads(path.read_text())
+        if path.name == "machine.json" or (isinstance(record, dict) and "result_columns" in record):
+            seen += 1
+            assert path.parents[1] == history.RESULTS, path
+            assert path.name == "machine.json" or record["results"], path
+    assert seen > 50
+
+
 def test_lists_of_parameters_are_the_same_everywhere():
     """The suite reads nothing of the machine for them; rates are gone."""
     pytest.importorskip("asv_runner", reason="needs asv")
