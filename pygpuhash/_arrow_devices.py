@@ -183,11 +183,16 @@ def of_host(given: Column, like: Bytes, keeper: Any) -> Bytes:
     if format == "n":
         format, width, sizes = like.format, like.width, np.zeros(given.length, np.int64)
         data = np.zeros(given.length * width, np.uint8)
-    elif format in _OFFSETS or format in ("vu", "vz"):
-        objects = [element for view in views for element in view.objects()]
-        texts = [b"" if x is None else x.encode() if isinstance(x, str) else x for x in objects]
-        sizes = np.array([len(text) for text in texts], np.int64)
-        data = np.frombuffer(b"".join(texts), np.uint8)
+    elif format in _OFFSETS:
+        texts = [view.text() for view in views]  # of nulls, too, which no kernel reads
+        sizes = np.concatenate([sizes, *(np.diff(offsets) for offsets, _ in texts)])
+        data = np.concatenate([np.zeros(0, np.uint8), *(letters for _, letters in texts)])
+        format, width = format.upper(), 0
+    elif format in ("vu", "vz"):
+        elements = [element for view in views for element in view.objects()]
+        cells = [b"" if x is None else x.encode() if isinstance(x, str) else x for x in elements]
+        sizes = np.array([len(cell) for cell in cells], np.int64)
+        data = np.frombuffer(b"".join(cells), np.uint8)
         format, width = format[-1].upper(), 0
     elif width:
         data = np.concatenate([np.zeros(0, np.uint8), *(view.values(f"V{width}").view(np.uint8) for view in views)])

@@ -11,7 +11,7 @@ import pytest
 
 import pygpuhash as gh
 from pygpuhash import _arrays, _arrow_devices, _cuda
-from pygpuhash.columns import _buffers
+from pygpuhash.columns import _buffers, read
 
 CPU, CUDA, CUDA_HOST, MANAGED, METAL = 1, 2, 3, 13, 8
 
@@ -175,3 +175,44 @@ def test_a_capsule_is_taken_once():
     _buffers.of_device(there)
     with pytest.raises(ValueError, match="moved or released before"):
         _buffers.of_device(there)
+
+
+def columns_of_text(pa):
+    """Columns of text and bytes with what each of their elements is."""
+    cells = ["", "a", None, "naïve", "x" * 40, None, "a\0", "日本"]
+    long = pa.chunked_array([cells[:3], [], cells[3:]], pa.string())
+    yield long, cells
+    for type_ in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.string_view(), pa.binary_view()):
+        yield pa.chunked_array([pa.array(cells, type_)]), cells
+        yield pa.chunked_array([pa.array(cells, type_).slice(3, 4)]), cells[3:7]
+        yield pa.chunked_array([pa.array([], type_)]), []
+    offsets, letters = np.array([0, 2, 5, 6], np.int32), b"abJNKc"  # the null has bytes, too
+    validity = pa.py_buffer(np.array([0b101], np.uint8))
+    held = pa.Array.from_buffers(pa.string(), 3, [validity, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    yield pa.chunked_array([held]), ["ab", None, "c"]
+
+
+def test_text_of_the_host_goes_to_a_device_as_it_is(monkeypatch):
+    """What is copied says the elements. "Copies" are the arrays themselves here, at their own addresses."""
+    pa = pytest.importorskip("pyarrow")
+
+    class Copy:
+        def __init__(self, array):
+            self.array, self.ptr = array, id(self)
+
+    monkeypatch.setattr(_cuda, "from_host", lambda array, ordinal, keeper: Copy(array))
+    like = _arrow_devices.Bytes(None, "U", 0, 0, 0)
+    for given, cells in columns_of_text(pa):
+        there = _arrow_devices.of_host(read(given, "among"), like, None)
+        offsets, letters, bits = (copy.array for copy in there.owner)
+        assert there.format == ("U" if "string" in str(given.type) else "Z")
+        assert there.n == len(cells)
+        assert there.offset_bytes == 8
+        assert offsets.dtype == np.int64
+        assert letters.dtype == np.uint8
+        found = [letters[offsets[i] : offsets[i + 1]].tobytes() for i in range(len(cells))]
+        there_is = np.unpackbits(bits, count=len(cells), bitorder="little").astype(bool)
+        assert there_is.tolist() == [cell is not None for cell in cells]
+        assert (there.validity == 0) == (None not in cells)
+        wanted = [cell.encode() for cell in cells if cell is not None]
+        assert [cell for cell, is_one in zip(found, there_is, strict=True) if is_one] == wanted
