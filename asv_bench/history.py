@@ -157,6 +157,17 @@ def convert(results: Path = RESULTS) -> int:
     return changed
 
 
+def version_of(python: str, path: Path) -> str:
+    """The version of a Python that asv names by its path, as "3.11": a virtual environment's often ends in python3."""
+    if found := re.search(r"\d+\.\d+$", python):
+        return found[0]
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        return subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise BadHistory(f"{path}: the Python {python!r} does not say its version: {e}") from None
+
+
 def keep(results: Path = RESULTS) -> list[Path]:
     """The files that `asv run --python=same` wrote become those of a series; returns them. Figures of a commit that has
     a file are added to it."""
@@ -164,20 +175,16 @@ def keep(results: Path = RESULTS) -> list[Path]:
     for path, record in list(result_files(results)):
         if not record["env_name"].startswith(EXISTING):
             continue
-        version = re.search(r"\d+\.\d+$", record["python"])
-        if version is None:
-            raise BadHistory(
-                f"{path}: {record['python']!r} does not end in the version of a Python, as python3.11 does"
-            )
+        version = version_of(record["python"], path)
         about = path.with_name("machine.json")
         machine = json.loads(about.read_text())
         kind = "cuda" if any(name.startswith("gpu_") for name in record["results"]) else "cpu"
-        target = path.with_name(f"{record['commit_hash'][:8]}-{kind}-py{version[0]}.json")
+        target = path.with_name(f"{record['commit_hash'][:8]}-{kind}-py{version}.json")
         measured = {name: row[: len(COLUMNS)] for name, row in record["results"].items() if row[0] is not None}
         if target.exists():
             measured = json.loads(target.read_text())["results"] | measured
-        record |= {"env_name": f"{kind}-py{version[0]}", "python": version[0], "result_columns": COLUMNS}
-        record |= {"params": series(machine, version[0]), "results": measured}
+        record |= {"env_name": f"{kind}-py{version}", "python": version, "result_columns": COLUMNS}
+        record |= {"params": series(machine, version), "results": measured}
         target.write_text(json.dumps(record) + "\n")
         path.unlink()
         about.write_text(json.dumps(machine, indent=1) + "\n")

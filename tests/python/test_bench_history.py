@@ -143,9 +143,21 @@ def test_what_asv_wrote_of_a_card_and_of_a_python_without_a_version(results):
     rows = {"gpu_calls.SmallCall.track_host_us": [[3.0], [["'hive'"]], "2", 5, 0.1]}
     (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows}))
     assert history.keep(results) == [folder / "01234567-cuda-py3.12.json"]
-    (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows, "python": "/bin/python"}))
-    with pytest.raises(history.BadHistory, match="'/bin/python' does not end in the version of a Python"):
+    absent = str(folder / "python3")
+    (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows, "python": absent}))
+    with pytest.raises(history.BadHistory, match=r"'.*here/python3' does not say its version"):
         history.keep(results)
+
+
+def test_a_python_whose_path_has_no_version_is_asked(results):
+    folder = results / "here"
+    (folder / "python3").symlink_to(sys.executable)
+    rows = {"cpu_slabs.SlabAllocator.track_free_ns": [[3.0], [["'hive'"]], "2", 5, 0.1]}
+    record = EXISTING | {"results": rows, "python": str(folder / "python3")}
+    (folder / "01234567-existing-x.json").write_text(json.dumps(record))
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert history.keep(results) == [folder / f"01234567-cpu-py{here}.json"]
+    assert json.loads((folder / f"01234567-cpu-py{here}.json").read_text())["python"] == here
 
 
 def test_a_broken_file_is_named_and_left_out(results, capsys):
