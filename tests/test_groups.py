@@ -30,10 +30,18 @@ def test_alone(i):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("--dist=load",)], ids=["groups", "load"])
-def test_a_group_stays_in_one_process(tmp_path, options):
+@pytest.mark.parametrize(
+    ("options", "scheduler"),
+    [((), "3.8."), ((), "none of these"), (("--dist=load",), "3.8.")],
+    ids=["groups", "other xdist", "load"],
+)
+def test_a_group_stays_in_one_process(tmp_path, options, scheduler):
+    """scheduler: how the version of xdist begins that has the scheduler of the settings."""
     for source in ("conftest.py", "watchdog.py"):
         shutil.copy(HERE / source, tmp_path)
+    settings = (tmp_path / "conftest.py").read_text()
+    assert settings.count('startswith("3.8.")') == 1
+    (tmp_path / "conftest.py").write_text(settings.replace('startswith("3.8.")', f'startswith("{scheduler}")'))
     (tmp_path / "test_groups.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}

@@ -116,7 +116,7 @@ void leave(int cpu) {
   if (!mask.has(cpu)) return;
   mask.remove(cpu);
   if (mask.count() == 0 || !mask.apply()) return;
-  // The thread may have waited for its turn elsewhere. If somebody has set another mask meanwhile, it stays.
+  // While this worker waited for another CPU, another thread or process may have set the worker's mask: that mask stays.
   if (!cpu_mask().is(mask)) return;
   mask.add(cpu);
   mask.apply();

@@ -351,7 +351,7 @@ APART = """
         return int(state(thread)[36])
 
     def settle(thread):
-        # On a busy machine it waits for its turn, in the midst of a change of its own mask, too.
+        # On a busy machine the worker waits for its turn, in the midst of a change of its own mask, too.
         end = time.monotonic() + 5
         time.sleep(0.002)
         while state(thread)[0] != "S" and time.monotonic() < end:
