@@ -57,6 +57,7 @@ class Groups:
     counts: Any
     codes: Any
     aggregates: dict[str, Any]  # by "sum", "mean", "min", "max"
+    rows: Any = None  # the first row of each group
 
 
 @dataclass
@@ -157,9 +158,28 @@ def group(
     counts: bool = False,
     codes: bool = False,
     values: Values | None = None,
+    rows: bool = False,
 ) -> Groups:
     """The groups of an array, which `serves` has allowed, in the order of first appearance or in any; within
-    `where.on_device()`."""
+    `where.on_device()`. rows: their first rows, too, of groups in that order."""
+    return begin(where, dtype, first, counts=counts, codes=codes, values=values, rows=rows, waits=True)()
+
+
+def begin(
+    where: Place,
+    dtype: np.dtype[Any],
+    first: bool,
+    *,
+    counts: bool = False,
+    codes: bool = False,
+    values: Values | None = None,
+    rows: bool = False,
+    waits: bool = False,
+) -> Callable[[], Groups]:
+    """Queue what finds the groups. What it gives waits for them, and is called within the same context.
+
+    waits : for the stream at once, which takes less time.
+    """
     ops = () if values is None else values.ops
     kind = (0, 0) if values is None else (values.dtype.itemsize, _TYPES[values.dtype.kind])
     wanted = [op in ops for op in _AGGREGATES] if ops else _NO_AGGREGATES
@@ -173,8 +193,9 @@ def group(
         many = empty((n,), _INDEX) if counts else None
         numbers = empty(shape, _INDEX) if codes else None
         results = {op: empty((n,), values.result(op)) for op in ops} if values is not None else {}
+        firsts = empty((n,), _INDEX) if rows else None
         if n == 0:
-            return Groups(distinct, many, numbers, results)
+            return lambda: Groups(distinct, many, numbers, results, firsts)
         scratch = empty((nbytes + _INDEX.itemsize,), _BYTE)  # the number of groups is behind the temporaries
         at = _pointer(scratch)
         size = at + nbytes
@@ -182,9 +203,18 @@ def group(
             where.ordinal, n, keys, dtype.itemsize, first, where.seed, _pointer(distinct), _pointer(many),
             _pointer(numbers), size, at, nbytes, where.stream, amounts, *kind,
             *([_pointer(results.get(op)) for op in _AGGREGATES] if ops else _NO_AGGREGATES),
+            first_rows=_pointer(firsts), waits=waits,
         )  # fmt: skip
-        parts = {op: _part(result, groups, n) for op, result in results.items()}
-        return Groups(_part(distinct, groups, n), _part(many, groups, n), numbers, parts)
+
+    def finish() -> Groups:
+        found = groups if waits else _cuda.numbers_at(_pointer(scratch) + nbytes, 1, where.stream)[0]
+        with where.allocating():
+            parts = {op: _part(result, found, n) for op, result in results.items()}
+            ends = (_part(array, found, n) for array in (distinct, many, firsts))
+            own, amounts, firsts_of = ends
+            return Groups(own, amounts, numbers, parts, firsts_of)
+
+    return finish
 
 
 def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:

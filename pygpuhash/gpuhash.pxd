@@ -343,6 +343,7 @@ cdef extern from "gpuhash/columns.h" nogil:
         void *out_low
         void *out_high
         uint64_t *host_groups
+        int64_t *out_first
 
     gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err)

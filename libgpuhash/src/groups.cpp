@@ -41,6 +41,9 @@ gpuhash_status read_request(const gpuhash_group_request* given, gpuhash_group_re
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.order is %u; it is GPUHASH_ORDER_ANY or _FIRST", r->order);
   if (r->n > most_rows)
     return fail(err, GPUHASH_UNSUPPORTED, "request.n is %zu; one call takes at most 2^31 rows: use a table", r->n);
+  if (r->out_first != nullptr && r->order != GPUHASH_ORDER_FIRST)
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "request.out_first is given, and order is GPUHASH_ORDER_ANY: set it to GPUHASH_ORDER_FIRST");
   return check_values_of(*r, err);
 }
 
@@ -109,10 +112,10 @@ gpuhash_status gpuhash_group(const gpuhash_group_request* request, gpuhash_error
     if (group_on_cuda == nullptr)
       return fail(err, GPUHASH_UNSUPPORTED,
                   "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
-    return group_on_cuda(
-        {r.device.ordinal, r.keys, r.values, r.n, r.key_bytes, wants_of(r), r.seed, r.out_keys, r.out_counts,
-         r.out_codes, r.out_sums, r.out_means, r.out_low, r.out_high, r.groups, r.scratch, r.stream, r.host_groups},
-        err);
+    return group_on_cuda({r.device.ordinal, r.keys, r.values, r.n, r.key_bytes, wants_of(r), r.seed, r.out_keys,
+                          r.out_counts, r.out_codes, r.out_sums, r.out_means, r.out_low, r.out_high, r.groups,
+                          r.scratch, r.stream, r.host_groups, r.out_first},
+                         err);
   });
 }
 

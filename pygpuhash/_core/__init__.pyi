@@ -105,6 +105,9 @@ def group(
     means: int = 0,
     low: int = 0,
     high: int = 0,
+    *,
+    first_rows: int = 0,
+    waits: bool = True,
 ) -> int: ...
 def ready(array: Any) -> tuple[int, tuple[int, ...], np.dtype[Any], int, int] | None: ...
 def partition(

@@ -79,8 +79,9 @@ def group_scratch(size_t n, uint32_t key_bytes, bint first, bint counts, bint co
 def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint first, uint64_t seed, uintptr_t distinct,
           uintptr_t counts, uintptr_t codes, uintptr_t size, uintptr_t scratch, size_t nbytes, uintptr_t stream,
           uintptr_t values=0, uint32_t value_bytes=0, uint32_t value_type=0, uintptr_t sums=0, uintptr_t means=0,
-          uintptr_t low=0, uintptr_t high=0):
-    """How many groups there are, which is at the address `size` on the device, too. Waits for the stream."""
+          uintptr_t low=0, uintptr_t high=0, uintptr_t first_rows=0, bint waits=True):
+    """How many groups there are, which is at the address `size` on the device, too. waits: for the stream; otherwise the
+    answer is 0."""
     cdef uint64_t groups = 0
     cdef gpuhash_group_request r
     cdef gpuhash_error err
@@ -97,7 +98,8 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
     r.device.kind = GPUHASH_CUDA
     r.device.ordinal = ordinal
     r.stream = <void *>stream
-    r.host_groups = &groups
+    r.host_groups = &groups if waits else NULL
+    r.out_first = <int64_t *>first_rows
     start_error(&err)
     with nogil:
         status = gpuhash_group(&r, &err)

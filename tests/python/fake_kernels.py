@@ -20,38 +20,62 @@ from pygpuhash import _core, _device_groups, _table_verbs
 Array = np.ndarray[Any, Any]
 
 
+def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]]) -> None:
+    """Groups of a column; `calls` gets what each call asks for."""
+
+    def fake(
+        ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
+        codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
+        value_type: int, *aggregates: int, first_rows: int, waits: bool,
+    ) -> int:  # fmt: skip
+        calls.append((n, key_bytes, first, seed, stream))
+        asked = [place != 0 for place in aggregates]
+        assert nbytes == _core.group_scratch(
+            n, key_bytes, first, counts != 0, codes != 0, value_bytes, value_type, *asked
+        )
+
+        def run() -> None:
+            groups = np.frombuffer(find(n, keys, key_bytes, first, distinct, counts, codes, size), np.int64)
+            if first_rows:
+                assert first, "groups in any order have no first rows"
+                where = np.unique(groups, return_index=True)[1]
+                at(first_rows, len(where), 8)[:] = where
+            if values:
+                reduce(groups, at(values, n, value_bytes, "uif"[value_type]), aggregates)
+
+        cuda.queue(stream, run)
+        if not waits:
+            return 0
+        cuda.bring(stream)
+        return int(at(size, 1, 8)[0])
+
+    monkeypatch.setattr(_core, "group", fake)
+
+
+def isin(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]]) -> None:
+    """Which elements are among others; `calls` gets what each call asks for."""
+
+    def fake(
+        ordinal: int, n: int, keys: int, others: int, among: int, key_bytes: int, seed: int, out: int,
+        scratch: int, nbytes: int, stream: int,
+    ) -> None:  # fmt: skip
+        calls.append((n, others, key_bytes, seed, stream))
+        assert nbytes == _core.isin_scratch(others, key_bytes)
+        cuda.bring(stream)
+        at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
+
+    monkeypatch.setattr(_core, "isin", fake)
+
+
 @contextlib.contextmanager
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[tuple[Any, ...]]]]:
     """Gives (a function that makes an array of CuPy, what the kernels are asked for)."""
     with fake_cuda.installed(monkeypatch) as cuda:
         calls: list[tuple[Any, ...]] = []
 
-        def group(
-            ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
-            codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
-            value_type: int, *aggregates: int,
-        ) -> int:  # fmt: skip
-            calls.append((n, key_bytes, first, seed, stream))
-            asked = [place != 0 for place in aggregates]
-            assert nbytes == _core.group_scratch(
-                n, key_bytes, first, counts != 0, codes != 0, value_bytes, value_type, *asked
-            )
-            cuda.bring(stream)
-            groups = find(n, keys, key_bytes, first, distinct, counts, codes, size)
-            if values:
-                reduce(np.frombuffer(groups, np.int64), at(values, n, value_bytes, "uif"[value_type]), aggregates)
-            return int(at(size, 1, 8)[0])
+        group(monkeypatch, cuda, calls)
 
-        def isin(
-            ordinal: int, n: int, keys: int, others: int, among: int, key_bytes: int, seed: int, out: int,
-            scratch: int, nbytes: int, stream: int,
-        ) -> None:  # fmt: skip
-            calls.append((n, others, key_bytes, seed, stream))
-            assert nbytes == _core.isin_scratch(others, key_bytes)
-            cuda.bring(stream)
-            at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
-
-        monkeypatch.setattr(_core, "group", group)
+        isin(monkeypatch, cuda, calls)
 
         class Join:
             def __init__(
@@ -96,7 +120,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, list[tuple
 
         monkeypatch.setattr(_core, "BytesCall", BytesCall)
         monkeypatch.setattr(_core, "ungroup", fake_bytes.ungroup(cuda.bring))
-        monkeypatch.setattr(_core, "isin", isin)
         monkeypatch.setattr(_core, "Join", Join)
         monkeypatch.setattr(_device_groups, "KERNELS", True)
         monkeypatch.setattr(_table_verbs, "Table", None)

@@ -260,7 +260,7 @@ def test_of_no_rows(put: Any) -> None:
 def test_a_table_serves_a_device_with_little_shared_memory(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     array, _ = put
 
-    def group(*_: Any) -> None:
+    def group(*_: Any, **__: Any) -> None:
         raise gh.Unsupported("cuda:0 has 1024 bytes of shared memory for a block")
 
     monkeypatch.setattr(_core, "group", group)

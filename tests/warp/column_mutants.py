@@ -29,6 +29,20 @@ MUTANTS = [
     Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
     Mutant("side-not-numbered", SAMPLE, "w.facts->side != 0", "false"),
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
+    Mutant(
+        "bins-start-too-early",
+        PARTITION,
+        "if (!all_others_have_ended(&w.facts->surveyed)) return;",
+        "if (blockIdx.x) return;",
+    ),
+    Mutant(
+        "samplers-count-too",
+        PARTITION,
+        "gridDim.x - samplers",
+        "gridDim.x",
+    ),
+    Mutant("first-block-of-places", PARTITION, "place += scan_threads", "place += w.n"),
+    Mutant("frequent-keys-of-one-block", BINS, "place += gridDim.x * bin_threads", "place += most_rows"),
     Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition
     Mutant("rows-past-the-end", PARTITION, "min(tile, (in_first ? w.split : w.n) - from)", "tile"),
@@ -88,7 +102,12 @@ MUTANTS = [
     ),
     # order
     Mutant("word-counts-itself", ORDER, "w.ranked[word] = {mine, before};", "w.ranked[word] = {mine, before + 1};"),
-    Mutant("words-at-once", ORDER, "word - lane + from + i", "word - lane + i"),
+    Mutant("words-at-once", ORDER, "size_t(word - lane + from + i)", "size_t(word - lane + i)"),
+    Mutant("first-row-of-the-word", ORDER, "(word - lane + from + i) * 32ll + lane", "(word - lane + from + i) * 32ll"),
+    Mutant(
+        "strips-before-all-have-ended", WORK, "if (before != gridDim.x - 1) return false;", "if (before) return false;"
+    ),
+    Mutant("strips-not-added-up", ORDER, "if (!all_others_have_ended(&w.facts->strips)) return;", "return;"),
     Mutant("groups-of-all-words", ORDER, "*w.groups = before + __popc(mine);", "*w.groups = before;"),
     # codes
     Mutant("codes-before-the-order", PARTITION, "total == 0 && !w.wants.way_back_of_frequent()", "total == 0"),

@@ -133,7 +133,7 @@ struct grouping {
   void run(u64 seed) {
     const size_t n = keys.size(), value_bytes = wants.value_bytes;
     memory given(n * key_bytes), amounts(n * value_bytes), distinct(n * key_bytes), counts(n * 8), codes(n * 8);
-    memory sums(n * 8), means(n * 8), low(n * value_bytes), high(n * value_bytes), number(8);
+    memory sums(n * 8), means(n * 8), low(n * value_bytes), high(n * value_bytes), first_rows(n * 8), number(8);
     memcpy(given.data(), packed(keys, key_bytes).data(), n * key_bytes);
     if (value_bytes) memcpy(amounts.data(), packed(values, u32(value_bytes)).data(), n * value_bytes);
     gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
@@ -149,6 +149,7 @@ struct grouping {
     if (wants.means) q.out_means = reinterpret_cast<double*>(means.data());
     if (wants.low) q.out_low = low.data();
     if (wants.high) q.out_high = high.data();
+    if (wants.first && seed % 3) q.out_first = reinterpret_cast<int64_t*>(first_rows.data());
     q.device.kind = GPUHASH_CUDA;
     gpuhash_error err = GPUHASH_ERROR_INIT;
     HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
@@ -173,6 +174,7 @@ struct grouping {
       const group_of_keys& of = found->second;
       if (wants.first) HOLDS(g == 0 || of.first > row);
       row = of.first;
+      if (q.out_first) HOLDS(u64(q.out_first[g]) == row);
       if (wants.counts) HOLDS(u64(q.out_counts[g]) == of.many);
       check_values(q, g, of);
       if (!wants.codes) groups.erase(found);
@@ -415,6 +417,17 @@ void older_caller() {
   HOLDS(gpuhash_group_scratch(&q, &bytes, &err) == GPUHASH_OK && bytes > 0);
 }
 
+// Rows of groups are known in the order of first appearance alone.
+void first_rows_in_any_order() {
+  where = "first rows of groups in any order";
+  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
+  int64_t row = 0;
+  q.n = 10, q.key_bytes = 4, q.out_first = &row;
+  size_t bytes = 0;
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  HOLDS(gpuhash_group_scratch(&q, &bytes, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "out_first"));
+}
+
 // A stream that is being captured into a graph: nothing can be waited for, and nothing is queued.
 void on_the_host_from_a_capture() {
   where = "a result on the host, while the stream is being captured";
@@ -447,6 +460,7 @@ int main(int count, char** given) {
   const u64 rounds = count > 1 ? strtoull(given[1], nullptr, 0) : 1;
   u64 seed = count > 2 ? strtoull(given[2], nullptr, 0) : 1;
   older_caller();
+  first_rows_in_any_order();
   on_the_host_from_a_capture();
   for (u64 round = 0; round < rounds; ++round, ++seed) {
     random_numbers r{seed};

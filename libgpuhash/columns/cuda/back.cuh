@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const 
 
 // If counts go back: the counts of frequent keys.
 template <class K>
-__global__ void __launch_bounds__(sample_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
-  const u32 key = blockIdx.x * sample_threads + threadIdx.x;
+__global__ void __launch_bounds__(frequent_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
+  const u32 key = blockIdx.x * frequent_threads + threadIdx.x;
   if (key >= w.plan.frequent_places() || w.frequent_first[key] == no_row) return;
   w.out_counts[group_of(w, w.frequent_first[key])] = w.frequent_count[key];
 }

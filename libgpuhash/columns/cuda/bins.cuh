@@ -393,6 +393,13 @@ __global__ void __launch_bounds__(bin_threads, Lists ? 5 : 0) group_bins(const _
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);
   block(w, memory, &some).run();
+  if (!is_there<V> && !w.wants.numbered()) return;  // frequent keys have their groups, or none
+  for (u32 place = blockIdx.x * bin_threads + threadIdx.x; place < w.plan.frequent_places();
+       place += gridDim.x * bin_threads)
+    if constexpr (is_there<V>)
+      give_frequent<K, V>(w, place);
+    else
+      list_frequent(w, place);
 }
 
 }  // namespace gpuhash::columns

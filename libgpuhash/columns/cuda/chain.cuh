@@ -62,6 +62,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.out_counts = reinterpret_cast<long long*>(r.out_counts);
   w.out_codes = reinterpret_cast<long long*>(r.out_codes);
   w.groups = reinterpret_cast<u32*>(r.groups);
+  w.group_first = reinterpret_cast<long long*>(r.out_first_rows);
   w.first_row = reinterpret_cast<u32*>(r.out_first);
   w.known = reinterpret_cast<unsigned long long*>(s + p.known);
   w.repeats = r.repeats;
@@ -70,7 +71,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
 
 template <class K>
 unsigned frequent_blocks(const group_work<K>& w) {
-  return (w.plan.frequent_places() + sample_threads - 1) / sample_threads;
+  return (w.plan.frequent_places() + frequent_threads - 1) / frequent_threads;
 }
 
 // Initialises the temporaries as kernels expect them, finds the frequent keys, and computes where each bin begins.
@@ -81,15 +82,10 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
   launch(set_temporaries, launch.blocks((p.rest / at_once + count_threads - 1) / count_threads, 2), count_threads, 0,
          static_cast<neighbouring_words*>(r.scratch), p.ones / at_once, p.rest / at_once,
          reinterpret_cast<unsigned long long*>(r.groups));
-  if (p.sampled) launch(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
-  const bool to_bins = p.counted_at_once;
-  const uint32_t bits = to_bins ? p.bits : p.first_bits;
   constexpr uint64_t piece = count_threads * count_each;
-  launch(count_rows<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << bits, w, bits,
-         to_bins ? w.bin_count : w.coarse_count);
-  const bool numbers = !r.wants.first && !r.wants.value_bytes;
-  launch(start_bins<K>, 1 + (numbers ? (p.frequent_places() + scan_threads - 1) / scan_threads : 0), scan_threads, 0,
-         w);
+  const unsigned samplers = (p.sampled + count_threads - 1) / count_threads;
+  launch(survey<K>, samplers + launch.blocks((w.n + piece - 1) / piece, 1), count_threads,
+         size_t{4} << p.counted_bits(), w, samplers);
 }
 
 // C: the type of the word that travels along with keys, V: the type of values.
@@ -134,7 +130,6 @@ template <class K, class V>
 void put_in_order(const launcher& launch, const group_work<K>& w) {
   const unsigned blocks = launch.blocks((uint64_t{w.n} + order_threads - 1) / order_threads, 8);
   launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
-  launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
   launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
   if (!w.wants.listed()) return;
   // Only the device knows which of two ways a single result is written: the kernels of the other way return at once.
@@ -166,9 +161,8 @@ void find_groups(const group_request& r) {
   r.wants.first ? divide_rows<K, u32, nothing>(launch, w) : divide_rows<K, nothing, nothing>(launch, w);
   group_all(launch, w);
   if (r.wants.first) {
-    launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
     put_in_order<K, nothing>(launch, w);
-    if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), sample_threads, 0, w);
+    if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), frequent_threads, 0, w);
   }
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
@@ -180,7 +174,6 @@ void reduce_groups(const group_request& r) {
   const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
   prepare(launch, r, w);
   r.wants.first ? divide_rows<K, u32, V>(launch, w) : divide_rows<K, V, V>(launch, w);
-  launch(give_frequent<K, V>, frequent_blocks(w), sample_threads, 0, w);
   if (!r.wants.first) return group<K, V, true, false, false>(launch, w);
   group<K, V, true, true, false>(launch, w);
   put_in_order<K, V>(launch, w);

@@ -23,6 +23,7 @@ struct group_request {
   void* scratch;
   void* stream;
   uint64_t* host_groups;
+  int64_t* out_first_rows;  // of groups
   // A second column behind the first one, for wants.rows.
   const void* more;
   uint64_t n_more;  // n is the sum of both

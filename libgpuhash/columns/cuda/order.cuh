@@ -17,13 +17,15 @@ GH_FN u32 group_of(const group_work<K>& w, u32 first_row) {
   return word.before + __popc(word.bits & ((1u << first_row % 32) - 1));
 }
 
-// The bits of each strip; a block for each.
+// The bits of each strip, a block for each; the last block to end adds up those of all earlier strips.
 template <class K>
 __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_constant__ group_work<K> w) {
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   const u32 word = blockIdx.x * words_per_strip + threadIdx.x;
   const block_sum s = sum_before<order_threads>(word < words_of(w) ? __popc(w.first_bit[word]) : 0, some.of);
   if (threadIdx.x == 0) w.strip_total[blockIdx.x] = s.all;
+  if (!all_others_have_ended(&w.facts->strips)) return;
+  scan_counts<order_threads>(w.strip_total, w.plan.strips, 0, w.strip_total, nullptr, some.of);
 }
 
 // strip_total is now the number of groups before each strip. Writes the keys of the groups, in order: the lanes of a
@@ -50,7 +52,10 @@ __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_cons
     }
 #pragma unroll
     for (u32 i = 0; i < at_once; ++i)
-      if (at[i] != no_row) w.out_keys[at[i]] = key[i];
+      if (at[i] != no_row) {
+        w.out_keys[at[i]] = key[i];
+        if (w.group_first) w.group_first[at[i]] = (word - lane + from + i) * 32ll + lane;
+      }
   }
 }
 

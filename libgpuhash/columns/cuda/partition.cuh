@@ -72,12 +72,11 @@ class tiles {
 
 // ---- counting --------------------------------------------------------------------------------------------------------
 
-// Counts rows by the first `bits` bits of their hashes.
+// Counts rows by the first `bits` bits of their hashes, as one block of so many. counted: memory of the block.
 template <class K>
-__global__ void __launch_bounds__(count_threads)
-    count_rows(const __grid_constant__ group_work<K> w, u32 bits, u32* counts) {
-  GH_DYNAMIC_MEMORY(u32, counted);
-  const u32 bins = 1u << bits;
+GH_FN void count_rows(const group_work<K>& w, u32 block, u32 blocks, u32* counted) {
+  const u32 bits = w.plan.counted_bits(), bins = 1u << bits;
+  u32* const counts = w.plan.counted_at_once ? w.bin_count : w.coarse_count;
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
   __syncthreads();
   bool side = false;
@@ -85,7 +84,7 @@ __global__ void __launch_bounds__(count_threads)
   for (u32 column = 0; column < 2; ++column) {
     const K* const keys = column ? w.more : w.keys;
     const u64 n = column ? w.n - w.split : w.split;
-    for (u64 from = u64(blockIdx.x) * piece; from < n; from += u64(gridDim.x) * piece) {
+    for (u64 from = u64(block) * piece; from < n; from += u64(blocks) * piece) {
       K k[count_each];
 #pragma unroll
       for (u32 i = 0; i < count_each; ++i) {
@@ -149,10 +148,11 @@ static __global__ void __launch_bounds__(count_threads)
 
 // Where each of `width` bins begins, from counts, for one block; the first begins at `carry`. end: the same, which rows that are
 // added move on. of_warp: memory of the block, a word for each warp.
+template <u32 Threads>
 GH_FN void scan_counts(const u32* counts, u32 width, u32 carry, u32* start, u32* end, u32* of_warp) {
   // All arrays are temporaries, which begin at a multiple of 16 bytes, but for those of a part of the tiles or bins.
   const bool aligned = uintptr_t(counts) % 16 == 0 && uintptr_t(start) % 16 == 0 && uintptr_t(end) % 16 == 0;
-  for (u32 from = 0; from < width; from += scan_threads * scan_each) {
+  for (u32 from = 0; from < width; from += Threads * scan_each) {
     const u32 x = from + threadIdx.x * scan_each;
     const bool whole = aligned && x + scan_each <= width;
     neighbouring_words own{}, at;
@@ -163,7 +163,7 @@ GH_FN void scan_counts(const u32* counts, u32 width, u32 carry, u32* start, u32*
     u32 sum = 0;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) sum += own.of[i];
-    const block_sum s = sum_before<scan_threads>(sum, of_warp);
+    const block_sum s = sum_before<Threads>(sum, of_warp);
     u32 next = carry + s.before;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) {
@@ -188,21 +188,38 @@ static __global__ void __launch_bounds__(scan_threads)
     find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   const u64 first = u64(blockIdx.x) * width;
-  scan_counts(counts + first, width, base ? base[blockIdx.x] : 0, start + first, end ? end + first : nullptr, some.of);
+  scan_counts<scan_threads>(counts + first, width, base ? base[blockIdx.x] : 0, start + first,
+                            end ? end + first : nullptr, some.of);
 }
 
-// The same of the bins that were counted first, by the first block; it knows where those of the first pass begin, too, if their
-// parts were counted. All others number the frequent keys: so that short columns wait for one kernel, not for three.
+// The same of the bins that were counted first, for one block; where those of the first pass begin, too, if their parts were
+// counted.
 template <class K>
-__global__ void __launch_bounds__(scan_threads) start_bins(const __grid_constant__ group_work<K> w) {
-  GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
-  if (blockIdx.x) return number_frequent(w, (blockIdx.x - 1) * scan_threads + threadIdx.x);
-  if (!w.plan.counted_at_once)
-    return scan_counts(w.coarse_count, 1u << w.plan.first_bits, 0, w.coarse_start, w.coarse_end, some.of);
-  scan_counts(w.bin_count, 1u << w.plan.bits, 0, w.bin_start, w.bin_end, some.of);
+GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
+  if (!w.plan.counted_at_once) {
+    scan_counts<scan_threads>(w.coarse_count, 1u << w.plan.first_bits, 0, w.coarse_start, w.coarse_end, of_warp);
+    return;
+  }
+  scan_counts<scan_threads>(w.bin_count, 1u << w.plan.bits, 0, w.bin_start, w.bin_end, of_warp);
   if (!w.two_passes()) return;
   for (u32 i = threadIdx.x; i < 1u << w.plan.first_bits; i += scan_threads)
     w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
+}
+
+// What has to be known before rows are divided: frequent keys, and where each bin begins. So many blocks sample, all others
+// count; the last one to end does the rest, so that short columns wait for one kernel, not for three.
+template <class K>
+__global__ void __launch_bounds__(count_threads) survey(const __grid_constant__ group_work<K> w, u32 samplers) {
+  GH_DYNAMIC_MEMORY(u32, counted);
+  GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
+  if (blockIdx.x < samplers)
+    sample_row(w, blockIdx.x * count_threads + threadIdx.x);
+  else
+    count_rows(w, blockIdx.x - samplers, gridDim.x - samplers, counted);
+  if (!all_others_have_ended(&w.facts->surveyed)) return;
+  start_bins(w, some.of);
+  if (w.wants.first || w.wants.value_bytes) return;
+  for (u32 place = threadIdx.x; place < w.plan.frequent_places(); place += scan_threads) number_frequent(w, place);
 }
 
 // ---- dividing --------------------------------------------------------------------------------------------------------

@@ -74,6 +74,8 @@ struct group_plan {
   uint64_t tiles;
   bool counted_at_once;
 
+  // So many first bits of a hash say in which bin it is counted first.
+  constexpr uint32_t counted_bits() const { return counted_at_once ? bits : first_bits; }
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
   constexpr uint32_t frequent_places() const { return frequent_slots + 1; }
 

@@ -61,10 +61,10 @@ GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
   return 0;
 }
 
-// A thread for each row of the sample.
+// A thread for each row of the sample; `i` is its number. All lanes of a warp have one, or none.
 template <class K>
-__global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_constant__ group_work<K> w) {
-  const u32 i = blockIdx.x * sample_threads + threadIdx.x;
+GH_FN void sample_row(const group_work<K>& w, u32 i) {
+  if (i >= w.plan.sampled) return;
   const u32 from = w.wants.lists ? w.split : 0;  // right rows of frequent keys are listed as all others are
   const K h = w.hash(*w.keys_from(from + reduce(mix(i + 0x9e3779b9u), w.n - from)));
   const u32 alike = __match_any_sync(whole_warp, h), leader = __ffs(alike) - 1;
@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_const
   of_frequent = __reduce_add_sync(whole_warp, of_frequent);
   if (threadIdx.x % 32 == 0 && of_frequent) atomicAdd(&w.facts->sampled_of_frequent, of_frequent);
 }
+static_assert(small_sample % 32 == 0);
 
 // The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row.
 template <class K>
@@ -90,9 +91,7 @@ GH_FN void number_frequent(const group_work<K>& w, u32 place) {
 
 // The same for the order of first appearance, when all rows have been seen.
 template <class K>
-__global__ void __launch_bounds__(sample_threads) list_frequent(const __grid_constant__ group_work<K> w) {
-  const u32 place = blockIdx.x * sample_threads + threadIdx.x;
-  if (place >= w.plan.frequent_places()) return;
+GH_FN void list_frequent(const group_work<K>& w, u32 place) {
   const u32 first = w.frequent_first[place];
   if (first == no_row) return;
   atomicOr(w.first_bit + first / 32, 1u << first % 32);

@@ -11,7 +11,7 @@ namespace gpuhash::columns {
 constexpr uint32_t count_threads = tunable("cuda.group_threads", 1024u), scan_threads = count_threads;
 constexpr uint32_t divide_threads = tunable("cuda.group_dividers", 512u);
 constexpr uint32_t bin_threads = tunable("cuda.group_servers", 256u);
-constexpr uint32_t sample_threads = bin_threads, order_threads = bin_threads;
+constexpr uint32_t frequent_threads = bin_threads, order_threads = bin_threads;
 
 // A bin has rows for half of the slots of a table in the memory of a block on average, or fewer. With values there are
 // half as many of both, since each slot has the aggregates of a key, too.

@@ -259,11 +259,9 @@ GH_FN void give_listed_totals(const group_work<K>& w, u32 at, u32 group) {
   if (wants.totals.high) get(from + w.listed_high, static_cast<V*>(w.results.high)[group]);
 }
 
-// The groups of frequent keys, when all rows have been seen.
+// The group of a frequent key, when all rows have been seen.
 template <class K, class V>
-__global__ void __launch_bounds__(sample_threads) give_frequent(const __grid_constant__ group_work<K> w) {
-  const u32 place = blockIdx.x * sample_threads + threadIdx.x;
-  if (place >= w.plan.frequent_places()) return;
+GH_FN void give_frequent(const group_work<K>& w, u32 place) {
   const amount<V> all = totals_of<V>::frequent(w).read(w.wants, place);
   if (!all.many) return;
   if (w.wants.first) {

@@ -1,7 +1,8 @@
 // Groups of a column on a CUDA device: the hash, and what the kernels of a call share.
 //
-//   sample  reads some rows; keys that are frequent among them are held back from the partition     sample.cuh
-//   count   counts the rows of each bin, so that bins have exactly the room that they need           partition.cuh
+//   survey  in one kernel, whose last block to end finds where bins begin:
+//     sample  reads some rows; keys that are frequent among them are held back from the partition   sample.cuh
+//     count   counts the rows of each bin, so that bins have exactly the room that they need         partition.cuh
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
 //   lists   right rows of a join that have one key, side by side                                       lists.cuh
@@ -55,6 +56,7 @@ struct group_facts {
   u32 sampled_of_frequent;  // sampled rows that have one of them
   u32 side;                 // 1: a row has the key that marks empty slots
   u32 listed;               // groups in the lists of first rows and counts
+  u32 surveyed, strips;     // blocks of survey() and of count_firsts() that have ended
 };
 
 // The right rows of a join that lists them: none repeats another one, some do, or too many do.
@@ -107,7 +109,8 @@ struct group_work {
   u32 *listed_first, *listed_count, *listed_results, *listed_at;
   K* out_keys;
   long long *out_counts, *out_codes;
-  u32* groups;  // the low half of the caller's number
+  u32* groups;             // the low half of the caller's number
+  long long* group_first;  // the first row of each group, or NULL
   // If codes are first rows: these first rows, the number of pairs of each tile of the second column, and the number of
   // rows of the first column that are not the first of their key. keep: a row of the second column that meets none has
   // a pair, too.
@@ -200,6 +203,19 @@ GH_FN block_sum sum_before(u32 x, u32* of_warp) {
     s.all += many;
   }
   return s;
+}
+
+// Is this the last block of its kernel to come here? Then it may read what all others have written before. `ended`: a
+// counter that begins at zero. All threads call.
+GH_FN bool all_others_have_ended(u32* ended) {
+  GH_BLOCK_MEMORY(u32, before);
+  cuda_mem::fence();
+  __syncthreads();
+  if (threadIdx.x == 0) before = atomicAdd(ended, 1u);
+  __syncthreads();
+  if (before != gridDim.x - 1) return false;
+  cuda_mem::fence();
+  return true;
 }
 
 // Adds 1 to a counter in the memory of the block. Neighbours often have the same one in columns that are sorted, and

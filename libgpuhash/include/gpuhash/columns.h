@@ -302,6 +302,8 @@ typedef struct gpuhash_group_request {
   double *out_means;
   void *out_low, *out_high; /* of the type of the values */
   uint64_t *host_groups;    /* on the host; NULL, or the call waits for the stream, and *groups is copied here */
+  int64_t *out_first;       /* the first row of each group, with room for n; with GPUHASH_ORDER_FIRST alone. NULL: not
+                             * asked for */
 } gpuhash_group_request;
 #define GPUHASH_GROUP_REQUEST_INIT \
   {sizeof(gpuhash_group_request),  \
@@ -321,6 +323,7 @@ typedef struct gpuhash_group_request {
    NULL,                           \
    0,                              \
    0,                              \
+   NULL,                           \
    NULL,                           \
    NULL,                           \
    NULL,                           \
