@@ -20,7 +20,7 @@ What is promised of failures:
   whether a batch was carried out repeats it. Tags are kept by the shards, and saved with the table.
 
 Shards are reached by a transport: `Local` in this process, `Torch` in the processes of torch.distributed, `Dask` in its
-workers. Where keys travel to other processes, equal keys of `accumulate` are combined first.
+workers. Where keys travel to other processes, equal keys of `accumulate` are combined first; on a GPU, if most repeat.
 
 `Local` takes batches that lie on a GPU as well, and gives results there: rows go from card to card, see `_routes`.
 

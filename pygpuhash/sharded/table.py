@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _exchange, _peers, _routes
+from pygpuhash import _arguments, _arrays, _combined, _exchange, _peers, _routes
 from pygpuhash import table as _table
 from pygpuhash.columns._engine import MOST_SHARDS
 from pygpuhash.errors import Corrupt, ShardLost, TableFull, Unsupported
@@ -95,7 +95,14 @@ class Table:
 
     def accumulate(self, keys: Any, values: Any = 1, *, op: str = "add", tag: str | None = None) -> Any:
         """Add each pair, or combine the value with the one that is there. Mask as of `insert`."""
-        if not self._transport.travels or self._values is None or _on_cards(keys):
+        if _on_cards(keys):
+
+            def each_row(keys: Any, values: Any) -> Any:
+                return self._batch("accumulate", keys, values, tag, op=op)
+
+            found = _combined.accumulate(self._kinds, keys, values, op, each_row)
+            return each_row(keys, values) if found is None else found[0]
+        if not self._transport.travels or self._values is None:
             return self._batch("accumulate", keys, values, tag, op=op)
         return self._combined(keys, values, op, tag)
 

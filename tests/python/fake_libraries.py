@@ -34,20 +34,26 @@ class ndarray:
     device = 0  # where new arrays are
     current_device = 0
 
+    def _like(self, array):
+        """On the same device."""
+        new = type(self)(0, 0, array)
+        new.data.device_id = self.data.device_id
+        return new
+
     def __len__(self):
         return len(self.array)
 
     def reshape(self, shape):
-        return type(self)(0, 0, self.array.reshape(shape))
+        return self._like(self.array.reshape(shape))
 
     def copy(self):
-        return type(self)(0, 0, self.array.copy())
+        return self._like(self.array.copy())
 
     def fill(self, value):
         self.array.fill(value)
 
     def view(self, dtype):
-        return type(self)(0, 0, self.array.view(dtype))
+        return self._like(self.array.view(dtype))
 
     def min(self):
         return self.array.min()
@@ -62,18 +68,18 @@ class ndarray:
         return self.array.all()
 
     def clip(self, least, most):
-        return type(self)(0, 0, self.array.clip(least, most))
+        return self._like(self.array.clip(least, most))
 
     def __bool__(self):
         return bool(self.array)
 
     def __getitem__(self, at):
-        return type(self)(0, 0, np.asarray(self.array[bare(at)]))
+        return self._like(np.asarray(self.array[bare(at)]))
 
     def _by(name):
         def operator(self, *others):
             with np.errstate(all="ignore"):
-                return type(self)(0, 0, getattr(self.array, name)(*map(bare, others)))
+                return self._like(getattr(self.array, name)(*map(bare, others)))
 
         return operator
 
@@ -103,7 +109,7 @@ class ndarray:
 
     def astype(self, dtype, copy=True):
         with np.errstate(all="ignore"):  # what was never written is converted, too
-            return type(self)(0, 0, self.array.astype(dtype, copy=copy))
+            return self._like(self.array.astype(dtype, copy=copy))
 
     def __dlpack_device__(self):
         return 2, self.data.device_id
@@ -177,7 +183,7 @@ def cupy(monkeypatch, ndarray=ndarray):
     module.ndarray = ndarray
     module.empty = ndarray
     module.asarray = lambda a: ndarray(0, 0, copied(a))
-    module.flatnonzero = lambda a: ndarray(0, 0, np.flatnonzero(a.array))
+    module.flatnonzero = lambda a: a._like(np.flatnonzero(a.array))
     module.full = lambda shape, value, dtype: ndarray(0, 0, np.full(shape, value, dtype))
     module.where = lambda c, a, b: ndarray(0, 0, np.where(c.array, bare(a), bare(b)))
     for of in (np.isfinite, np.round, np.zeros_like, np.full_like):

@@ -30,7 +30,7 @@ LAYERS = {
     " _table_verbs _number_verbs"
     " _reproducible _verb_inputs _keywords verbs hashing index text_table shards partial group_by counter",
     "files": "saved.",
-    "parts": "_dask_tasks _exchange _routes dask transports sharded.",
+    "parts": "_combined _dask_tasks _exchange _routes dask transports sharded.",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore commands. cli"
     " __main__",
