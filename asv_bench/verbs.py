@@ -1,17 +1,18 @@
 """Verbs on whole columns, beside what pandas, polars and numpy need for the same, and CuPy and PyTorch on a GPU.
 
     python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
-    python -m asv_bench.verbs --device cuda       2^24 keys
+    python -m asv_bench.verbs --device cuda --key-bytes 4 --key-bytes 8       2^24 keys
 
-Columns of 4-byte keys by distribution, alone, beside a column of 8 bytes with few distinct elements, or as text, a
-column of Arrow with their decimal digits; group_reduce
-sums 8-byte integers, or floats, also reproducibly, or gives four aggregates by one call; isin asks for an eighth of the
-keys, join_indexer meets the column with as long a one in which every key is once, and join_indexer_four with one in
-which keys are four times. Every result is compared with numpy's. The ceiling is the time of the accesses that a verb
-cannot do without, a compare-and-swap for a key that is counted or added and a random read for one that is looked up,
-over the memory of a table of the distinct keys: a sort, which reads in order, and a cache of frequent keys can be above
-it. The first call does not count. On a GPU "device" is the share of the median call in which kernels and copies run,
-and "trips" counts the copies to the host in one call; both are what PyTorch's profiler sees of one more call.
+Columns of keys of 4 or 8 bytes by distribution, alone, beside a column of 8 bytes with few distinct elements, or as
+text, a column of Arrow with their decimal digits; group_reduce sums 8-byte integers, or floats, also reproducibly, or
+gives four aggregates by one call; isin asks for an eighth of the keys, join_indexer meets the column with as long a one
+in which every key is once, and join_indexer_four with one in which keys are four times. Every result is compared with
+numpy's, on a GPU with CuPy's. What a library has no function for is put together from its sorts: sums and joins of
+PyTorch. The ceiling is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is
+counted or added and a random read for one that is looked up, over the memory of a table of the distinct keys: a sort,
+which reads in order, and a cache of frequent keys can be above it. The first call does not count. On a GPU "device" is
+the share of the median call in which kernels and copies run, and "trips" counts the copies to the host in one call;
+both are what PyTorch's profiler sees of one more call.
 
 Prints the table, and writes <output>/<machine>/verbs-<device>.md and .json.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -77,13 +79,22 @@ class Verb:
     reads: float  # random reads
 
 
+def module_of(array: Any) -> Any:
+    """numpy, or CuPy of its arrays."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def equal(one: Any, other: Any) -> bool:
+    return bool(module_of(one).array_equal(one, other))
+
+
 def same_groups(keys: Any, results: Any, column: Any, weights: Any) -> bool:
-    """Are these the distinct keys of a column and the sums of their weights?"""
-    distinct, inverse = np.unique(column, return_inverse=True)
-    order = np.argsort(keys)
-    wanted = np.zeros(len(distinct), np.int64)
-    np.add.at(wanted, inverse, weights)
-    return np.array_equal(keys[order], distinct) and np.array_equal(results[order], wanted)
+    """Are these the distinct keys of a column and the sums of their weights, which a double holds?"""
+    xp = module_of(column)
+    distinct, inverse = xp.unique(column, return_inverse=True)
+    order = xp.argsort(keys)
+    wanted = xp.bincount(inverse, xp.broadcast_to(xp.asarray(weights, np.float64), inverse.shape)).astype(np.int64)
+    return equal(keys[order], distinct) and equal(results[order], wanted)
 
 
 def row_numbers(keys: Any, few: Any) -> Any:
@@ -122,30 +133,63 @@ def from_digits(text: Any) -> Any:
 
 def right_codes(found: Any, c: Columns) -> bool:
     codes, distinct = found
-    return np.array_equal(distinct[codes], c.keys) and len(distinct) == len(np.unique(c.keys))
+    return equal(distinct[codes], c.keys) and len(distinct) == len(module_of(c.keys).unique(c.keys))
 
 
 def right_pairs(found: Any, c: Columns) -> bool:
     left, right = found
-    return np.array_equal(left, np.arange(len(c.keys))) and np.array_equal(c.keys, c.once[right])
+    return equal(left, module_of(left).arange(len(c.keys))) and equal(c.keys, c.once[right])
 
 
 def right_pairs_of_four(found: Any, c: Columns) -> bool:
     """Are these pairs of equal keys, each there once, in order, and as many as there have to be?"""
     left, right = found
     ascending = (left[1:] > left[:-1]) | ((left[1:] == left[:-1]) & (right[1:] > right[:-1]))
-    wanted = 4 * int(np.isin(c.keys, c.four).sum())
-    return len(left) == wanted and bool(ascending.all()) and np.array_equal(c.keys[left], c.four[right])
+    wanted = 4 * int(module_of(left).isin(c.keys, c.four).sum())
+    return len(left) == wanted and bool(ascending.all()) and equal(c.keys[left], c.four[right])
 
 
 def right_aggregates(found: Any, c: Columns) -> bool:
+    """Values ascend, so that the smallest one of a key is in its first row."""
     keys, (sums, low, high, many) = found
-    first, last = np.full(len(keys), len(c.keys)), np.zeros(len(keys), np.int64)
-    codes = np.searchsorted(keys[np.argsort(keys)], c.keys)
-    np.minimum.at(first, codes, c.values)
-    np.maximum.at(last, codes, c.values)
-    extremes = np.array_equal(low[np.argsort(keys)], first) and np.array_equal(high[np.argsort(keys)], last)
+    xp, n, order = module_of(keys), len(c.keys), module_of(keys).argsort(keys)
+    first = xp.unique(c.keys, return_index=True)[1]
+    last = n - 1 - xp.unique(c.keys[::-1], return_index=True)[1]
+    extremes = equal(low[order], c.values[first]) and equal(high[order], c.values[last])
     return extremes and same_groups(keys, sums, c.keys, c.values) and same_groups(keys, many, c.keys, 1)
+
+
+def tensor(torch: Any, array: Any) -> Any:
+    """The same memory; unsigned integers as signed ones, which PyTorch sorts."""
+    return torch.as_tensor(array.view(f"i{array.itemsize}") if array.dtype.kind == "u" else array, device="cuda")
+
+
+def torch_sums(torch: Any, keys: Any, values: Any) -> Any:
+    distinct, codes = torch.unique(tensor(torch, keys), return_inverse=True)
+    given = tensor(torch, values)
+    return (
+        distinct,
+        codes,
+        given,
+        torch.zeros(len(distinct), dtype=given.dtype, device="cuda").index_add_(0, codes, given),
+    )
+
+
+def torch_four(torch: Any, keys: Any, values: Any) -> Any:
+    distinct, codes, given, sums = torch_sums(torch, keys, values)
+    extremes = (
+        torch.empty_like(sums).scatter_reduce_(0, codes, given, op, include_self=False) for op in ("amin", "amax")
+    )
+    return distinct, sums, *extremes, torch.bincount(codes, minlength=len(distinct))
+
+
+def torch_join(torch: Any, left: Any, right: Any) -> Any:
+    """Where no right key repeats."""
+    keys = tensor(torch, left)
+    ordered, rows = torch.sort(tensor(torch, right))
+    at = torch.searchsorted(ordered, keys).clamp_(max=len(ordered) - 1)
+    found = (ordered[at] == keys).nonzero()[:, 0]
+    return found, rows[at[found]]
 
 
 def frame(polars: Any, **columns: Any) -> Any:
@@ -172,9 +216,9 @@ VERBS = {
             "polars.Series.unique": lambda pl, c: pl.Series(c.keys).unique(),
             "numpy.unique": lambda np, c: np.unique(c.keys),
             "cupy.unique": lambda cp, c: cp.unique(c.keys),
-            "torch.unique": lambda torch, c: torch.unique(torch.as_tensor(c.keys.view(np.int32), device="cuda")),
+            "torch.unique": lambda torch, c: torch.unique(tensor(torch, c.keys)),
         },
-        lambda found, c: np.array_equal(np.sort(found), np.unique(c.keys)),
+        lambda found, c: equal(module_of(found).sort(found), module_of(found).unique(c.keys)),
         1,
         0,
     ),
@@ -184,9 +228,7 @@ VERBS = {
             "polars.Series.value_counts": lambda pl, c: pl.Series(c.keys).value_counts(),
             "numpy.unique": lambda np, c: np.unique(c.keys, return_counts=True),
             "cupy.unique": lambda cp, c: cp.unique(c.keys, return_counts=True),
-            "torch.unique": lambda torch, c: torch.unique(
-                torch.as_tensor(c.keys.view(np.int32), device="cuda"), return_counts=True
-            ),
+            "torch.unique": lambda torch, c: torch.unique(tensor(torch, c.keys), return_counts=True),
         },
         lambda found, c: same_groups(*found, c.keys, 1),
         1,
@@ -197,6 +239,7 @@ VERBS = {
             "pandas.factorize": lambda pd, c: pd.factorize(c.keys),
             "numpy.unique": lambda np, c: np.unique(c.keys, return_inverse=True),
             "cupy.unique": lambda cp, c: cp.unique(c.keys, return_inverse=True),
+            "torch.unique": lambda torch, c: torch.unique(tensor(torch, c.keys), return_inverse=True),
         },
         right_codes,
         1,
@@ -209,7 +252,7 @@ VERBS = {
             "numpy.isin": lambda np, c: np.isin(c.keys, c.among),
             "cupy.isin": lambda cp, c: cp.isin(c.keys, c.among),
         },
-        lambda found, c: np.array_equal(found, np.isin(c.keys, c.among)),
+        lambda found, c: equal(found, module_of(found).isin(c.keys, c.among)),
         0,
         1,
     ),
@@ -217,6 +260,7 @@ VERBS = {
         {
             "pandas.groupby": lambda pd, c: pd.Series(c.values).groupby(c.keys, sort=False).sum(),
             "polars.group_by": lambda pl, c: frame(pl, k=c.keys, v=c.values).group_by("k").agg(pl.col("v").sum()),
+            "torch.unique, index_add_": lambda torch, c: torch_sums(torch, c.keys, c.values),
         },
         lambda found, c: same_groups(*found, c.keys, c.values),
         1,
@@ -226,6 +270,7 @@ VERBS = {
         {
             "pandas.groupby": lambda pd, c: pd.Series(c.floats).groupby(c.keys, sort=False).sum(),
             "polars.group_by": lambda pl, c: frame(pl, k=c.keys, v=c.floats).group_by("k").agg(pl.col("v").sum()),
+            "torch.unique, index_add_": lambda torch, c: torch_sums(torch, c.keys, c.floats),
         },
         lambda found, c: same_groups(found[0], found[1].astype(np.int64), c.keys, c.values),
         1,
@@ -250,7 +295,7 @@ VERBS = {
     ),
     "value_counts_of_text": Verb(
         {},
-        lambda found, c: same_groups(from_digits(found[0]), found[1], c.keys, 1),
+        lambda found, c: same_groups(from_digits(found[0]), on_host(found[1]), on_host(c.keys), 1),
         1,
         0,
     ),
@@ -269,13 +314,14 @@ VERBS = {
                     pl.len().alias("many"),
                 )
             ),
+            "torch.unique, scatter_reduce_": lambda torch, c: torch_four(torch, c.keys, c.values),
         },
         lambda found, c: right_aggregates(found, c),
         1,
         0,
     ),
     "join_indexer": Verb(
-        joins_with("once"),
+        joins_with("once") | {"torch.sort, searchsorted": lambda torch, c: torch_join(torch, c.keys, c.once)},
         right_pairs,
         1,
         1,
@@ -304,17 +350,20 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
 }
 
 
-def columns(xp: Any, name: str, n: int) -> Columns:
+def columns(xp: Any, name: str, n: int, width: int) -> Columns:
     """Columns of a distribution, on the device."""
-    keys = random_keys(xp, DISTRIBUTIONS[name](xp, n), 4)
+    index = DISTRIBUTIONS[name](xp, n)
+    keys = random_keys(xp, index, width)
     distinct = xp.unique(keys)
-    more = random_keys(xp, xp.arange(1 << 31, (1 << 31) + n - len(distinct), dtype=np.uint32), 4)
+    more = random_keys(xp, xp.arange(1 << 31, (1 << 31) + n - len(distinct), dtype=np.uint32), width)
     once = xp.random.permutation(xp.concatenate([distinct, more]))
     four = xp.random.permutation(xp.tile(xp.random.permutation(distinct)[: n // 4], 4))
     values = xp.arange(n, dtype=np.int64)
     among = xp.random.permutation(distinct)[: len(distinct) // 8 + 1]
     few = xp.random.randint(0, FEW, n).astype(np.int64)
-    return Columns(keys, values, values.astype(np.float64), few, among, once, four, digits(xp, keys))
+    return Columns(
+        keys, values, values.astype(np.float64), few, among, once, four, digits(xp, random_keys(xp, index, 4))
+    )
 
 
 def libraries(on: Any) -> dict[str, Any]:
@@ -350,13 +399,14 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
     """Rows of every verb and distribution. Raises AssertionError at a wrong result."""
     known = libraries(on)
     ceilings = Ceilings(on.name, args.n, args.repeats)
-    for name in args.distribution or DISTRIBUTIONS:
-        c = columns(on.xp, name, args.n)
-        host = Columns(*(on_host(part) for part in vars(c).values()))
-        m = len(np.unique(host.keys))
-        with gh.Table(key_dtype="u4", value_dtype="u4", capacity=m, device=on.name) as table:
+    for width, name in itertools.product(args.key_bytes or [4], args.distribution or DISTRIBUTIONS):
+        c = columns(on.xp, name, args.n, width)
+        m = len(on.xp.unique(c.keys))
+        with gh.Table(key_dtype=f"u{width}", value_dtype="u4", capacity=m, device=on.name) as table:
             memory = table.nbytes
         for verb in args.verb or VERBS:
+            if width > 4 and verb == "value_counts_of_text":  # which is the same column
+                continue
             rule = VERBS[verb]
             least = sum(
                 share * np.median(ceilings.seconds(what, memory))
@@ -364,10 +414,19 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
                 if share
             )
             ceiling = 1 / least / 1e6
-            assert rule.check(on_host(OURS[verb](c, on.name)), host), f"{verb} of {name}: a wrong result"
+            assert rule.check(OURS[verb](c, on.name), c), f"{verb} of {name}: a wrong result"
             for who, call in calls(verb, c, on, known).items():
                 found = rates(args.n, repeated(on, args.repeats, lambda: None, call))
-                yield verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling
+                yield (
+                    verb,
+                    name + (f" of {width} bytes" if width != 4 else ""),
+                    args.n,
+                    m,
+                    who,
+                    *found,
+                    ceiling,
+                    found[0] / ceiling,
+                )
 
 
 def on_gpu(on: Any, rows: Sequence[Row], n: int) -> Iterator[tuple[float, int]]:
@@ -382,7 +441,8 @@ def on_gpu(on: Any, rows: Sequence[Row], n: int) -> Iterator[tuple[float, int]]:
     known, name, c = libraries(on), "", None
     for row in rows:
         if row[1] != name:
-            name, c = row[1], columns(on.xp, row[1], n)
+            name, (kind, of, width) = row[1], row[1].partition(" of ")
+            c = columns(on.xp, kind, n, int(width.split()[0]) if of else 4)
         call = calls(row[0], c, on, known)[row[4]]
         call()
         torch.cuda.synchronize()
@@ -400,6 +460,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m asv_bench.verbs", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--n", type=whole(8), help="keys of a column; default: 2^22, on a GPU 2^24")
+    parser.add_argument("--key-bytes", type=int, action="append", choices=[4, 8], help="default: 4; may be repeated")
     parser.add_argument("--verb", action="append", choices=list(VERBS), help="may be repeated")
     parser.add_argument("--distribution", action="append", choices=list(DISTRIBUTIONS), help="may be repeated")
     parser.add_argument("--repeats", type=whole(1), default=5)

@@ -32,6 +32,16 @@ def test_every_verb_of_every_distribution_has_a_row(alone, tmp_path, monkeypatch
     assert next(row["distinct"] for row in rows if row["keys"] == "distinct") == 4096
 
 
+def test_keys_of_both_widths(alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUHASH_BENCH_MACHINE", "here")
+    kinds = ["--distribution", "distinct", "--key-bytes", "4", "--key-bytes", "8"]
+    assert verbs.main(["--n", "1024", "--repeats", "1", *kinds, "--output", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "here" / "verbs-cpu.json").read_text())["rows"]
+    ours = [(row["verb"], row["keys"]) for row in rows if row["who"].startswith("gh.")]
+    wide = [verb for verb in verbs.VERBS if verb != "value_counts_of_text"]
+    assert ours == [(verb, "distinct") for verb in verbs.VERBS] + [(verb, "distinct of 8 bytes") for verb in wide]
+
+
 @pytest.mark.parametrize(
     ("verb", "spoil"),
     [
@@ -41,6 +51,8 @@ def test_every_verb_of_every_distribution_has_a_row(alone, tmp_path, monkeypatch
         ("isin", lambda found: ~found),
         ("group_reduce", lambda found: (found[0], np.roll(found[1], 1))),
         ("group_reduce_reproducible", lambda found: (found[0], np.roll(found[1], 1))),
+        ("group_reduce_four", lambda found: (found[0], (*found[1][:2], found[1][1], found[1][3]))),
+        ("group_reduce_four", lambda found: (found[0], (*found[1][:3], found[1][3] + 1))),
         ("value_counts_of_two", lambda found: (found[0][::-1], found[1])),
         ("value_counts_of_text", lambda found: (found[0], np.roll(np.asarray(found[1]), 1))),
         ("join_indexer", lambda found: (found[0], np.roll(found[1], 1))),
