@@ -295,7 +295,7 @@ VERBS = {
     ),
     "value_counts_of_text": Verb(
         {},
-        lambda found, c: same_groups(from_digits(found[0]), on_host(found[1]), on_host(c.keys), 1),
+        lambda found, c: same_groups(from_digits(on_host(found[0])), on_host(found[1]), on_host(c.keys), 1),
         1,
         0,
     ),
