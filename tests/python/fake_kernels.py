@@ -20,8 +20,8 @@ from pygpuhash import _core, _device_groups, _table_verbs
 Array = np.ndarray[Any, Any]
 
 
-def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]]) -> None:
-    """Groups of a column; `calls` gets what each call asks for."""
+def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]], by_seed: bool = False) -> None:
+    """Groups of a column; `calls` gets what each call asks for. by_seed: groups in any order are in one of the seed."""
 
     def fake(
         ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
@@ -35,7 +35,9 @@ def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...
         )
 
         def run() -> None:
-            groups = np.frombuffer(find(n, keys, key_bytes, first, distinct, counts, codes, size), np.int64)
+            groups = np.frombuffer(
+                find(n, keys, key_bytes, first, distinct, counts, codes, size, seed if by_seed else 0), np.int64
+            )
             if first_rows:
                 assert first, "groups in any order have no first rows"
                 where = np.unique(groups, return_index=True)[1]
@@ -130,12 +132,15 @@ def at(address: int, n: int, nbytes: int, kind: str = "i") -> Array:
     return np.frombuffer((ctypes.c_char * (n * nbytes)).from_address(address), f"{kind}{nbytes}")
 
 
-def find(n: int, keys: int, key_bytes: int, first: bool, distinct: int, counts: int, codes: int, size: int) -> bytes:
-    """What the kernels do: by appearance, or from the largest one down where any order will do. Returns the codes."""
+def find(
+    n: int, keys: int, key_bytes: int, first: bool, distinct: int, counts: int, codes: int, size: int, seed: int = 0
+) -> bytes:
+    """What the kernels do: by appearance, or from the largest one down where any order will do, turned by the seed.
+    Returns the codes."""
     found, where, inverse, many = np.unique(
         at(keys, n, key_bytes), return_index=True, return_inverse=True, return_counts=True
     )
-    order = np.argsort(where) if first else np.arange(len(found))[::-1]
+    order = np.argsort(where) if first else np.roll(np.arange(len(found))[::-1], seed % len(found))
     at(distinct, len(found), key_bytes)[:] = found[order]
     if counts:
         at(counts, len(found), 8)[:] = many[order]

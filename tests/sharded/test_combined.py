@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def cuda(monkeypatch):
         fake_shards.collect(monkeypatch, fake)
         fake.allocates_late = True
         fake.grouped = []
-        fake_kernels.group(monkeypatch, fake, fake.grouped)
+        fake_kernels.group(monkeypatch, fake, fake.grouped, by_seed=True)
         fake_kernels.isin(monkeypatch, fake, [])
         monkeypatch.setattr(_device_groups, "KERNELS", True)
         monkeypatch.setattr(_combined, "_FEWEST", 64)
@@ -156,6 +157,14 @@ def test_a_sample_says_whether_it_pays(cuda, cupy, make, monkeypatch):
         assert table.find(np.array([3], "u8"))[0][0] >= n
 
 
+@pytest.mark.parametrize(
+    ("times", "keys"), [([1] * 80 + [2] * 10, 90 + 320), ([3, 4, 5], 3), ([2, 9], 2), ([1, 3], 10_000), ([1, 2], 2.5)]
+)
+def test_keys_of_a_batch_from_those_of_a_sample(times, keys):
+    batch = SimpleNamespace(n=10_000, on_host=np.asarray)
+    assert _combined._Batch.keys_at_least(batch, SimpleNamespace(counts=times)) == keys
+
+
 @pytest.mark.parametrize(("most", "step"), [(0, 1), (1, 1), (10, 1), (12, 11), (130, 127), (1024, 1021)])
 def test_steps_of_a_sample_share_no_small_factor(most, step):
     assert _combined._step(most) == step
@@ -188,8 +197,21 @@ def test_what_is_left_to_each_row(cuda, cupy, make):
             table.accumulate(put(keys), 1, op="mean")
         with pytest.raises(ValueError, match=r"values of 1 batches, and keys of 2"):
             table.accumulate([put(keys), put(keys)], [put(np.ones(100, "i8"))])
+        with pytest.raises(gh.InvalidArgument, match=r"keys are on a CUDA device and values on the host"):
+            table.accumulate(put(keys), np.ones(100, "i8"))
+        table.accumulate([put(keys), put(keys[:7])], 1)  # one of them has too few rows
         assert not cuda.grouped
-        assert table.find(keys[:1])[0][0] == 163
+        assert table.find(keys[:1])[0][0] == 163 + 107
+
+
+def test_nothing_is_queued_while_the_stream_is_captured(cuda, cupy, make, monkeypatch):
+    keys = cupy.asarray(skewed(120, 9))
+    with make() as table, fake_libraries.Stream(7):
+        monkeypatch.setattr(cuda, "capturing", {7})
+        with pytest.raises(gh.InvalidArgument, match="is being captured into a graph"):
+            table.accumulate(keys, 1)
+        monkeypatch.setattr(cuda, "capturing", set())
+    assert not cuda.grouped
 
 
 def test_without_memory_each_row_travels(cuda, cupy, make, monkeypatch):
