@@ -74,9 +74,19 @@ struct host_pass {
     if constexpr (requires { made.alone; }) made.alone = q.alone;
     return made;
   }
+  template <bool ToWrite = !reads>
   GH_FN static void prefetch(const void* line) {
     constexpr u32 line_bytes = Op::R * sizeof(typename F::word);
-    for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<!reads>(static_cast<const char*>(line) + b);
+    for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<ToWrite>(static_cast<const char*>(line) + b);
+  }
+  // Lines that all operations read and few write stay in the caches of all threads: who asks for one as if to write takes it
+  // away from the others.
+  GH_FN static bool asks_to_write(const Op& op) {
+    if constexpr (requires { op.may_write_here(); }) return !reads && op.may_write_here();
+    return !reads;
+  }
+  GH_FN void prefetch_next(const Op& op) const {
+    asks_to_write(op) ? prefetch<true>(op.line(t)) : prefetch<false>(op.line(t));
   }
 
   template <class T>
@@ -129,7 +139,7 @@ struct host_pass {
   // Visit the line of an operation, and put it on the list if it needs another one.
   GH_FN void serve(Op& op, size_t i, waiting* list, u32& n) {
     if (visit(op)) return deposit(i, op.res);
-    prefetch(op.line(t));
+    prefetch_next(op);
     list[n++] = {op, i};
   }
 
@@ -179,15 +189,19 @@ template <class Find>
                                size_t b, u32 many) {
   const host_pass<Find> p{t, q};
   for (u32 j = 0; j < many; ++j) to.key[j] = read_key<typename Find::F>(p.q, b + j);
-  asm volatile("" : : "r"(to.key) : "memory");  // from here on the caller's array is not read again
-  for (u32 j = 0; j < many; ++j) {
-    auto k = to.key[j];
-    if constexpr (requires { p.t.encode(k); }) k = to.key[j] = p.t.encode(k);  // an ordered table's own order
-    const auto home = p.t.home(k);
-    Find op;
-    op.start(p.t, find, 0, 0, home);
-    to.home[j] = home;
-    to.line[j] = op.line(p.t);
+  asm volatile("" : : "r"(to.key) : "memory");        // from here on the caller's array is not read again
+  if constexpr (requires { p.t.encode(to.key[0]); })  // an ordered table's own order
+    for (u32 j = 0; j < many; ++j) to.key[j] = p.t.encode(to.key[j]);
+  if constexpr (requires { Find::find_homes(p.t, to.key, to.home, to.line, many); }) {
+    Find::find_homes(p.t, to.key, to.home, to.line, many);
+  } else {
+    for (u32 j = 0; j < many; ++j) {
+      const auto home = p.t.home(to.key[j]);
+      Find op;
+      op.start(p.t, find, 0, 0, home);
+      to.home[j] = home;
+      to.line[j] = op.line(p.t);
+    }
   }
   for (u32 j = many; j < block_size; ++j) to.line[j] = to.line[0];
 }
@@ -206,7 +220,9 @@ class alignas(64) host_driver {
   totals sum_{};
   u32 n_ = 0;                                           // operations that wait
   u32 join_ = host_team.join == host_services::blocks;  // accumulate: blocks to join before the next try without
-  waiting list_[waiting_room];
+  union {
+    waiting list_[waiting_room];  // unset: a call with one key would take longer to set them than to be served
+  };
   block ring_[blocks_ahead + 1];
 
   static constexpr bool kind_of_table = requires(const table& t) { t.kind; };
@@ -294,7 +310,7 @@ class alignas(64) host_driver {
     for (u32 j = 0; j < many; ++j) {
       Op op;
       if (!has_work(q_, b + j) || !p.start(op, b + j, now.key[j], now.home[j])) continue;
-      p.prefetch(op.line(p.t));
+      p.prefetch_next(op);
       list_[n++] = {op, b + j};
     }
     finish(p, n);

@@ -61,6 +61,10 @@
 //     result res;                                 // {status, value, live, used}, valid once done
 //   };
 //
+// And, for the driver of the CPU, if it likes:
+//     static void find_homes(const table&, const key*, home*, const void** lines, u32 n)     // of a block, in place of table.home
+//     bool may_write_here() const                 // else the row is asked for to read; without it that is done if the kind reads
+//
 // The driver (drive/*.hpp) does the loads, so that it can start those of several operations before it resolves one.
 #pragma once
 #include "libgpuhash/tile/kinds.hpp"

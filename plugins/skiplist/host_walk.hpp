@@ -43,7 +43,9 @@ class walk_group {
 
   explicit walk_group(const table& t, u32 chunks_ahead = 0) : t_(t), ahead_(chunks_ahead) {}
 
-  // The first n walks, to the chunks of level 0 that enclose their keys, or have done so.
+  // The first n walks, to the chunks of level 0 that enclose their keys, or have done so. These are on their way then, if
+  // AsksForLast.
+  template <bool AsksForLast = true>
   void descend(u32 n) {
     key first = sought[0], last = sought[0];
     for (u32 i = 1; i < n; ++i) {
@@ -73,7 +75,7 @@ class walk_group {
         names[i] = at[i];
         low[i] = F::key_of(name);
         at[i] = u32(F::value_of(name));
-        ask_for(at[i]);
+        if (AsksForLast || level > 1) ask_for(at[i]);
       }
   }
 

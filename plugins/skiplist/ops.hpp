@@ -253,6 +253,8 @@ struct skip_op {
     looked = !table::is_locked(lock);
   }
   GH_FN word* line(const table& t) const { return t.chunk(at); }
+  // The chunks above its goal an operation only reads.
+  GH_FN bool may_write_here() const { return level == goal; }
 
   GH_FN verdict step(Tile& tile, const table& t, joiner, const typename Tile::row& row, bool go) {
     const word next = tile.slot(row, R - 2), lock = tile.slot(row, R - 1);

@@ -6,6 +6,7 @@
 #include "build.hpp"
 #include "host_find.hpp"
 #include "host_range.hpp"
+#include "host_update.hpp"
 #include "host_walk.hpp"
 #include "libgpuhash/drive/host.hpp"
 #include "libgpuhash/kit/kernels.hpp"
@@ -15,7 +16,7 @@
 GH_BEGIN
 
 template <class Tile, u32 Kind>
-using op_of_skiplist = skip_op<Tile, Kind>;
+using op_of_skiplist = host_update<Tile, Kind>;
 // The part of an update after its search is one function for all kinds anyhow.
 template <u32 Bytes>
 using engines_of = host_engines<skip_table, op_of_skiplist, Bytes, kinds_of_one_driver>;

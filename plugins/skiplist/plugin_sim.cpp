@@ -5,10 +5,12 @@
 //   s          the pool is two segments
 //   h          half of the new chunks are named one level up (p_chunk = 0.5), as the key has it
 //   c          counters in memory, as kernels keep them
-//   w          finds and counts go down as they do on the CPU (host_walk.hpp), with rows of vector registers
+//   w          operations go down as they do on the CPU (host_walk.hpp), with rows of vector registers: finds and counts, and
+//              updates, which begin where a search before them has ended (host_update.hpp)
 #include "libgpuhash/drive/sim.hpp"
 
 #include "check.hpp"
+#include "host_update.hpp"
 #include "host_walk.hpp"
 #include "ops.hpp"
 
@@ -106,6 +108,7 @@ class skip_model final : public model {
     write_heads(t_, t_.segment[0]);
     counted_ = layout.find('c') != std::string::npos, walks_ = layout.find('w') != std::string::npos;
     if (counted_) counters_.place();
+    begin_run();
     // Key 0 is the least there is. The others leave room for what lies between them.
     for (u32 i = 0; i < n_keys; ++i) keys_[i] = key(i * (3 + seed % 4));
     keys_[dead_pattern] = dead_key<key>;
@@ -116,11 +119,17 @@ class skip_model final : public model {
     if (o.key >= n_keys && o.key < dead_pattern) the_machine.fail("skiplist has keys 0-9 a b y z");
     skip_mem::failed[the_machine.current] = false;
     const bool looks = (o.kind == find || o.kind == count) && o.key < dead_pattern;
-    if (walks_ && looks) return o.kind == find ? walk<find>(keys_[o.key]) : walk<count>(keys_[o.key]);
-    const reply r = serve_kind<explored_op, skip_tile<F, chunk_words>>(t_, o, keys_[o.key]);
+    if (walks_ && looks && !o.by_mixed) return o.kind == find ? walk<find>(keys_[o.key]) : walk<count>(keys_[o.key]);
+    const reply r = walks_ && o.key < dead_pattern
+                        ? update(o, keys_[o.key])
+                        : serve_kind<explored_op, skip_tile<F, chunk_words>>(t_, o, keys_[o.key]);
     if (r.status == no_memory && !skip_mem::failed[the_machine.current] && *t_.taken < t_.capacity)
       the_machine.fail("no memory was said, although the pool has chunks left");
     return r;
+  }
+
+  void begin_run() override {
+    for (element_before& e : before_) e = {};
   }
 
   std::optional<u64> stored(u32 k) const override {
@@ -203,6 +212,34 @@ class skip_model final : public model {
     o.start_at(Kind, k, 0, g.at[0]);
     return finish_op(o, t_, {});
   }
+  // As host_update.hpp does it. Where keys ascend, the home of a tile's first one is that of the others, too: all searches of a
+  // block end before its first element is served.
+  using walks = walk_group<F, chunk_words, walking_tile<F, chunk_words>>;
+  using update_op = host_update<skip_tile<F, chunk_words>, mixed, walks>;
+  struct element_before {
+    update_op op;
+    key first = 0;
+    typename F::index home = none;
+  };
+  reply update(const op& o, key k) {
+    element_before& e = before_[the_machine.current];
+    if (e.home == none || k < e.first) {
+      const void* line;
+      update_op::find_homes(t_, &k, &e.home, &line, 1);
+      e.first = k;
+    }
+    // The next element begins when this one has been visited once, and waits, or is done.
+    e.op.start(t_, o.kind, k, typename F::value(o.value), e.home);
+    if (the_machine.current) e.op.sideways = update_op::most_sideways;  // searches again sooner than there are chunks
+    for (verdict d = verdict::again; d == verdict::again;) {
+      skip_tile<F, chunk_words> tile;
+      d = e.op.step(tile, t_, {}, tile.load(e.op.line(t_)), true);
+      if (d == verdict::slow) d = e.op.slow(tile, t_, {}, true);
+      if (d == verdict::done) return answer_of(e.op.res);
+    }
+    update_op waiting = e.op;
+    return finish_op(waiting, t_, {});
+  }
   template <class Each>
   void each_entry(Each each) const {
     u32 at = table::head(0);
@@ -232,6 +269,7 @@ class skip_model final : public model {
   table t_{};
   key keys_[max_keys];
   bool counted_ = false, walks_ = false;
+  element_before before_[max_tiles];
   counters counters_;
 };
 
@@ -269,6 +307,9 @@ std::vector<std::pair<std::string, std::string>> programs() {
   for (const std::string a :
        {"i5=1+f6", "i5=1+f7", "i9=1+c8", "i9=1+f9", "e2,e4+f7", "e7+f8", "i5=1,e7+f8", "e4,e2+c4"})
     all.push_back({"p4w", "i2=9,i4=9,i6=9,i8=9,e6,i7=9:" + a});
+  // Elements of a block, which have one home, beside splits and merges of their chunks.
+  for (const std::string a : {"i5=1,i6=2+i4=3", "i5=1,i6=2,i7=3+e4", "i3=1,s4=2+e2,e6", "e4,i5=1+e2", "i7=1,f8m+e4,e6"})
+    all.push_back({"p4w", "i2=9,i4=9,i8=9:" + a});
   return all;
 }
 
@@ -287,7 +328,7 @@ const registration skiplist{{
          mutant::unchecked_enclosing, mutant::locked_no_memory, mutant::first_entry_removed, mutant::split_next,
          mutant::split_entry,         mutant::strictly_below,   mutant::uncompared_look,     mutant::unchecked_name,
          mutant::step_to_none,        mutant::late_clear,       mutant::locked_look,         mutant::value_before_lock,
-         mutant::unseen_pair},
+         mutant::unseen_pair,         mutant::unchecked_key,    mutant::unchecked_low,       mutant::unchecked_level},
     .scenes = scenes(),
     .failures = 1,
     .make = [](const std::string& format) -> std::unique_ptr<model> {

@@ -29,7 +29,7 @@ SHOWN_BY = {
     },
     "skiplist": {
         RANDOM: "zombie_read unchecked_enclosing split_next early_link kept_version unfenced_look unfenced_lock"
-        " plain_unlock first_entry_removed uncompared_look unchecked_name",
+        " plain_unlock first_entry_removed uncompared_look unchecked_name unchecked_key unchecked_low unchecked_level",
         WEAK: "step_to_none",
         SPLIT_AND_MERGE: "late_clear",
     },
