@@ -110,13 +110,16 @@ def test_which_rows_are_packed() -> None:
     floats, words = np.random.default_rng(1).standard_normal(N), draw("text", N, 5, 1)
     assert packed(short, short) == np.int32
     assert packed(short, long) == np.int64
-    assert packed(long, floats) is None  # both would become codes
+    assert packed(long, floats) is None
     assert packed(long, short, long) is None
-    assert packed(np.arange(N) % 2 * (2**33 - 1), long * 4) is None  # 33 bits, and 62 of 95
-    assert packed(np.arange(N) % 2 * (2**32 - 1), long * 4) == np.int64  # 32 of 94
-    assert packed(long, short * 2**10) == np.int32  # of which one does
+    assert packed(short, long * 2) == np.int64  # 3 bits, and 61
+    assert packed(short, long * 4) is None
     assert packed(long, words) == np.int64
+    assert packed(long * 2, words) == np.int64  # 61 bits, and the ids of 8 words
+    assert packed(long * 4, words) is None
     assert packed(*[words] * 9) == np.int32
+    assert packed(short, np.array([f"w{i // 4}" for i in range(N)])) == np.int32
+    assert packed(short, np.array([f"w{i // 3}" for i in range(N)])) is None
     assert packed(short[:100], short[:100]) is None
     assert packed(short, short, threads=2, seed=5, capacity=9, device="auto") == np.int32
     assert packed(short, short, device="cuda") is None
@@ -126,6 +129,20 @@ def test_which_rows_are_packed() -> None:
     assert packed(short, holes, nulls="drop") is None
     assert packed(short, holes, nulls="refuse") is None
     assert packed(short, words, nulls="drop") == np.int32
+
+
+def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does not show is seen in the whole column."""
+    pa = pytest.importorskip("pyarrow", reason="has columns in chunks")
+    monkeypatch.setattr(_host_rows, "_SAMPLE", 100)
+    short, words = np.arange(N) % 7, draw("text", N, 5, 1)
+    chunks = pa.chunked_array([[f"one{i}" for i in range(30)], words[:4000], words[4000:]])
+    assert packed(np.arange(N + 30) % 7, chunks) == np.int32
+    assert packed(short, np.where(np.arange(N) < 200, 0, np.arange(N) * (2**63 // N))) is None
+    assert packed(short, np.array(["w", *(f"w{i}" for i in range(1, N))])) is None
+    later = np.array(["w"] * 200 + [f"w{i}" for i in range(N - 200)])
+    assert packed(short, later) == np.int32  # which is right, too
+    assert len(gh.unique((short, later))[0]) == len(set(zip(short.tolist(), later.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("bits", [62, 63, 64, 65, 66])
