@@ -15,7 +15,7 @@ import numpy as np
 
 from pygpuhash import _number_verbs, _packed
 from pygpuhash._packed import LONG, Part
-from pygpuhash.columns import Column, View, _buffers, plain
+from pygpuhash.columns import Column, View, _buffers, _direct, plain
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical
 from pygpuhash.columns.column import bitmap, fixed
 from pygpuhash.columns.numpy_arrays import FORMATS
@@ -128,25 +128,46 @@ def _distances(field: list[View], floats: str) -> Part | None:
     dtype = _dtype(field[0].__arrow_c_array__()[0])
     if dtype is None:
         return None
-    values = np.concatenate([view.values(dtype) for view in field])
+    values = np.concatenate([view.values(dtype) for view in field]) if len(field) > 1 else field[0].values(dtype)
+    absent = [view.nulls() for view in field]
+    nulls = None
+    if any(mask is not None for mask in absent):
+        nulls = np.concatenate(
+            [np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)]
+        )
+        values = np.where(nulls, values[np.argmin(nulls)], values)  # what lies there may be anything
     if dtype.kind == "f" and floats == "numbers":
         values = canonical(values)
-    absent = [view.nulls() for view in field]
     format = field[0].format
-    if all(mask is None for mask in absent):
-        part = _packed.distances(values, dtype)
+    part = _steps(values, dtype) or _packed.distances(values, dtype)
+    if nulls is None:
         return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
-    nulls = np.concatenate([np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)])
-    part = _packed.distances(values[~nulls], dtype)
     if part.bits > 63:
         return None
-    numbers = np.zeros(len(values), LONG)
-    numbers[~nulls] = part.numbers + 1
+    numbers = part.numbers
+    numbers += 1
+    numbers *= ~nulls
 
     def back(numbers: Array) -> list[Keys]:
         return [_of_numbers(format, part.back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
 
     return Part(numbers, part.bits + 1, back)
+
+
+def _steps(values: Array, dtype: np.dtype[Any]) -> Part | None:
+    """Of integers and times that are a step apart, as days in a column of microseconds."""
+    if dtype.kind not in "iu" or not values.flags.aligned:
+        return None
+    found = _direct.steps(np.ascontiguousarray(values))
+    if found is None:
+        return None
+    numbers, least, step = found
+
+    def back(numbers: Array) -> list[Any]:
+        return [(numbers.astype(np.uint64) * np.uint64(step) + np.uint64(least)).view(dtype)]
+
+    bits = int(numbers.max()).bit_length()
+    return Part(numbers if bits < 31 else numbers.astype(LONG), bits, back)  # with a bit for one more, of nulls
 
 
 def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part | None:

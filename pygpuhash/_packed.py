@@ -10,7 +10,7 @@ Arrays are numpy's, CuPy's or PyTorch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ Number = Callable[[Any], tuple[Any, Any]]  # int64 numbers -> (the code of each,
 class Part:
     """Numbers from 0 on that stand for the elements of one column, or for the rows of several.
 
-    numbers : int64, of so many bits.
+    numbers : integers of so many bits; those of less than 32 may be of 4 bytes, all others are int64.
     back : from such numbers to columns: a list with what they stand for.
     """
 
@@ -72,7 +72,7 @@ def side_by_side(parts: Sequence[Part]) -> Part:
     """Columns of at most 64 bits together as one part; of less than 32 bits as int32."""
     part = _joined(parts)
     if part.bits > _SHORT_BITS:
-        return part
+        return replace(part, numbers=cast(part.numbers, LONG))
     return Part(cast(part.numbers, _OF_SIZE[4]), part.bits, lambda numbers: part.back(cast(numbers, LONG)))
 
 
@@ -86,7 +86,8 @@ def _joined(parts: Sequence[Part]) -> Part:
     """The last part in the lowest bits."""
     numbers, bits = parts[0].numbers, parts[0].bits
     for part in parts[1:]:
-        numbers = numbers << part.bits | part.numbers if bits else part.numbers
+        other = cast(part.numbers, LONG)
+        numbers = cast(numbers, LONG) << part.bits | other if bits else other
         bits += part.bits
 
     def back(numbers: Any) -> list[Any]:

@@ -106,7 +106,7 @@ def packed(*columns: Any, nulls: str = "group", floats: str = "numbers", **table
 
 
 def test_which_rows_are_packed() -> None:
-    short, long = np.arange(N) % 7, np.arange(N) * (2**60 // N)
+    short, long = np.arange(N) % 7, np.arange(N) * (2**60 // N) + np.arange(N) ** 2 % 97
     floats, words = np.random.default_rng(1).standard_normal(N), draw("text", N, 5, 1)
     assert packed(short, short) == np.int32
     assert packed(short, long) == np.int64
@@ -118,6 +118,8 @@ def test_which_rows_are_packed() -> None:
     assert packed(long * 2, words) == np.int64  # 61 bits, and the ids of 8 words
     assert packed(long * 4, words) is None
     assert packed(*[words] * 9) == np.int32
+    days = (np.arange(N) % 2000).astype("M8[D]").astype("M8[ns]")  # 58 bits, and 11 of days
+    assert packed(days, np.arange(N)) == np.int32
     assert packed(short, np.array([f"w{i // 4}" for i in range(N)])) == np.int32
     assert packed(short, np.array([f"w{i // 3}" for i in range(N)])) is None
     assert packed(short[:100], short[:100]) is None
