@@ -86,8 +86,7 @@ def _joined(parts: Sequence[Part]) -> Part:
     """The last part in the lowest bits."""
     numbers, bits = parts[0].numbers, parts[0].bits
     for part in parts[1:]:
-        other = cast(part.numbers, LONG)
-        numbers = cast(numbers, LONG) << part.bits | other if bits else other
+        numbers = cast(numbers, LONG) << part.bits | part.numbers if bits else part.numbers
         bits += part.bits
 
     def back(numbers: Any) -> list[Any]:

@@ -147,6 +147,31 @@ def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(gh.unique((short, later))[0]) == len(set(zip(short.tolist(), later.tolist(), strict=True)))
 
 
+def test_rows_of_columns_of_steps() -> None:
+    """Three numbers of 13 bits are one of 39, and one of 13 bits before one of 40 is one of 53."""
+    rng = np.random.default_rng(3)
+    wide = rng.integers(0, 2**40, N)
+    keys = tuple(rng.integers(0, 5000, N) * step for step in (10**6, 3, 86_400))
+    steps = np.append(keys[0][: N // 2], keys[0][: N // 2] + 10**6)
+    assert len(gh.unique((steps, np.tile(wide[: N // 2], 2)))[0]) == N
+    keys = tuple(np.append(column, column[:9]) for column in keys)
+    assert packed(*keys) == np.int64
+    rows = tuples(keys)
+    codes, found = gh.factorize(keys)
+    assert tuples(found) == list(dict.fromkeys(rows))
+    assert [tuples(found)[i] for i in codes[-9:]] == rows[-9:]
+
+
+def test_what_lies_under_a_null_takes_no_bits() -> None:
+    pa = pytest.importorskip("pyarrow", reason="makes columns with nulls")
+    values, nulls = np.arange(N) % 100, np.arange(N) % 7 == 3
+    values[nulls] = 2**62 + np.arange(nulls.sum())
+    bits = np.packbits(~nulls, bitorder="little")
+    column = pa.Array.from_buffers(pa.int64(), N, [pa.py_buffer(bits), pa.py_buffer(values)])
+    assert _host_rows.as_numbers([read(column, "keys")], "group", "numbers", {})[0].stored == np.int32
+    assert gh.unique(column, order="first").to_pylist()[:5] == [0, 1, 2, None, 4]
+
+
 @pytest.mark.parametrize("bits", [62, 63, 64, 65, 66])
 def test_keys_of_about_64_bits(bits: int, packs: bool) -> None:
     """One bit more than a key has, and rows would be equal that are not."""

@@ -324,6 +324,26 @@ def test_long_columns(distinct, threads, far, monkeypatch):
             assert result == pytest.approx(float(getattr(keys[keys == key] % 7, op)()))
 
 
+def test_which_long_columns_an_index_takes(monkeypatch):
+    """Those of few keys, in a sample of the whole column; all for codes and means; none with many threads."""
+    monkeypatch.setattr(_number_verbs, "_SAMPLE", 100)
+    random = np.random.default_rng(1).integers(0, 2**62, 4000)
+    few, many, sorted_pairs = random[np.arange(4000) % 60], random, np.repeat(random[:2000], 2)
+
+    def takes(verb, keys, *more, threads=1):
+        return getattr(_number_verbs, verb)(keys, *more, "numbers", {"threads": threads}, 0) is not None
+
+    assert takes("value_counts", few)
+    assert not takes("value_counts", few, threads=3)
+    assert not takes("value_counts", many)
+    assert not takes("value_counts", sorted_pairs)
+    assert not takes("factorize", many, threads=3)
+    for keys in (few, many, sorted_pairs):
+        assert takes("factorize", keys)
+        assert takes("group_reduce", keys, keys, "mean", np.dtype("f8"))
+        assert takes("group_reduce", keys, keys, "sum", np.dtype("i8")) == (keys is few)
+
+
 @pytest.mark.parametrize("unit", ["D", "h", "s", "us"])
 def test_times_a_step_apart(unit):
     """Days in a column of nanoseconds, with NaT and without."""
