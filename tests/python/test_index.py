@@ -477,6 +477,8 @@ def test_rows_of_other_types_have_the_ids_of_equal_rows():
         assert index.add((integers[:1], times[:1], numbers[:1])).tolist() == [1]
     assert index.get_indexer((np.array([255, 200], "u1"), own[1][[0, 2]], own[2][[0, 2]])).tolist() == [-1, 2]
     assert index.get_indexer((np.array([-1, -56], "i1"), own[1][[0, 2]], own[2][[0, 2]])).tolist() == [0, -1]
+    above = np.array([2**64 - 1, 5], "u8")
+    assert index.get_indexer((above, own[1][:2], own[2][:2])).tolist() == [-1, 1]
     narrow = gh.Index((np.array([5], "i4"), np.array([2], "M8[ms]"), np.array([1], "f4")))
     assert narrow.get_indexer(own).tolist() == [-1, 0, -1, -1]
     with pytest.raises(TypeError, match="row 3 is nothing that an index of"):
