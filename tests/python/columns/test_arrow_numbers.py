@@ -114,3 +114,13 @@ def test_memory_that_is_not_aligned() -> None:
     memory = np.arange(5000, dtype="i8").tobytes()
     keys = pa.Array.from_buffers(pa.int64(), 4999, [None, pa.py_buffer(b"x" + memory).slice(1)])
     assert gh.unique(keys).to_pylist() == list(range(4999))
+
+
+def test_values_with_nulls_are_refused() -> None:
+    """A null is no number, and NaN is one."""
+    pl = pytest.importorskip("polars", reason="makes Series with nulls")
+    with pytest.raises(TypeError, match=r"values has missing elements \(1, the first at 1\)"):
+        gh.group_reduce([1, 1, 2], pl.Series([5, None, 7]))
+    assert gh.group_reduce([1, 1, 2], pl.Series([5, 6, 7]))[1].tolist() == [11, 7]
+    sums = gh.group_reduce([1, 1, 2], pl.Series([5.0, float("nan"), 7.0]))[1]
+    assert np.array_equal(sums, [np.nan, 7.0], equal_nan=True)
