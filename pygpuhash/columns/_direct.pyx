@@ -316,7 +316,7 @@ cdef bint divide(
         odd >>= 1
         shift += 1
     inverse = odd  # modulo 8; each round doubles the bits
-    for i in range(5):
+    while inverse * odd != 1:
         inverse *= 2 - odd * inverse
     for i in range(n):
         o = p[i] - base
