@@ -1,13 +1,14 @@
-"""Verbs on columns of text, beside pandas, polars, pyarrow and duckdb.
+"""Verbs on columns of text, verbs and objects on rows of several columns, beside pandas, polars, pyarrow and duckdb.
 
-    python -m asv_bench.everyday                2^21 rows, one and two threads of ours; a few minutes
+    python -m asv_bench.everyday                2^21 rows, one and two threads of ours; ten minutes
 
 Columns: words by Zipf's law, the same with one word of 10^5 characters among them, addresses of web pages, and short
-identifiers that are all distinct. Each library gets the column as its own type, and makes its result anew; every
-result is compared with a dict's. Seconds are processor time of all threads, the least and the largest of the repeats:
-on a busy machine the clock says little. The ceiling is the time of what a probe cannot do without, a random read of 8
-bytes for the slot and one of 32 for the entry, over the memory of the index, on one thread: a column whose frequent
-keys stay in cache can be above it. Prints the table, and writes <output>/<machine>/everyday.md and .json.
+identifiers that are all distinct; rows of two and three columns (`harness/everyday_rows.py`). Each library gets the
+column as its own type, and makes its result anew; every result is compared with a dict's. Seconds are processor time of
+all threads, the least and the largest of the repeats: on a busy machine the clock says little. The ceiling is the time
+of what a probe cannot do without, a random read of 8 bytes for the slot and one of 32 for the entry, over the memory of
+the index, on one thread: a column whose frequent keys stay in cache can be above it. Prints the table, and writes
+<output>/<machine>/everyday.md and .json.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import pygpuhash as gh
 
+from .harness import everyday_rows
 from .harness.arguments import one_sentence, whole
 from .harness.ceilings import Ceilings
 from .harness.devices import device
@@ -68,7 +70,7 @@ VERBS: dict[str, Ways] = {
         "pandas.value_counts": lambda pd, c: c.value_counts(sort=False),
         "polars.value_counts": lambda pl, c: c.value_counts(),
         "pyarrow.value_counts": lambda pa, c: c.value_counts(),
-        "duckdb.group_by": lambda duckdb, c: c.aggregate("k, count(*) as n").fetch_arrow_table(),
+        "duckdb.group_by": lambda duckdb, c: c.aggregate("k, count(*) as n").to_arrow_table(),
     },
     "factorize": {
         "pandas.factorize": lambda pd, c: pd.factorize(c),
@@ -99,6 +101,31 @@ def is_right(verb: str, found: Any, column: list[str]) -> bool:
     return other == list(dict.fromkeys(column)) and [other[code] for code in one] == column
 
 
+class Kind(NamedTuple):
+    """Columns of one kind: how they are made, how libraries take them, and what is done with them."""
+
+    columns: dict[str, Callable[[np.random.Generator, int], Any]]
+    takes: dict[str, Callable[[Any, Any], Any]]
+    verbs: dict[str, Ways]
+    ours: dict[str, Callable[[Any, int], Any]]
+    is_right: Callable[[str, Any, Any], bool]
+    distinct: Callable[[Any], int]
+
+
+KINDS = (
+    Kind(COLUMNS, TAKES, VERBS, OURS, is_right, lambda column: len(set(column))),
+    Kind(
+        everyday_rows.ROWS,
+        everyday_rows.TAKES,
+        everyday_rows.VERBS,
+        everyday_rows.OURS,
+        everyday_rows.is_right,
+        everyday_rows.distinct,
+    ),
+)
+NAMES = [name for kind in KINDS for name in kind.columns]
+
+
 def seconds(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, tuple[float, float]]:
     """Processor time of each, least and largest, run in turns; a first call does not count."""
     times: dict[str, list[float]] = {who: [] for who in ways}
@@ -124,35 +151,33 @@ def libraries() -> dict[str, Any]:
 def measure(args: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
     """Rows of every verb and column. Raises AssertionError at a wrong result."""
     known, ceilings = libraries(), Ceilings("cpu", args.n, 3, threads=1)
-    for name in args.column or COLUMNS:
-        column = COLUMNS[name](np.random.default_rng(1), args.n)
-        given = {library: TAKES[library](module, column) for library, module in known.items()}
-        distinct = len(set(column))
-        memory = 64 * distinct + (1 << 12)
-        least = sum(float(np.median(ceilings.seconds(what, memory))) for what in ("gather8", "gather32"))
-        for verb in args.verb or VERBS:
-            ways: dict[str, Callable[[], Any]] = {}
-            for threads in (1, 2):
-                ours = given["pyarrow"]
-                assert is_right(verb, OURS[verb](ours, threads), column), f"{verb} of {name}: a wrong result"
-                ways[f"gh.{verb}, threads={threads}"] = lambda v=verb, c=ours, t=threads: OURS[v](c, t)
-            for who, way in VERBS[verb].items():
-                library = who.partition(".")[0]
-                if library in known:
-                    ways[who] = lambda way=way, module=known[library], c=given[library]: way(module, c)
-            for who, (low, high) in seconds(ways, args.repeats).items():
-                yield (
-                    verb,
-                    name,
-                    args.n,
-                    distinct,
-                    who,
-                    low,
-                    high,
-                    args.n / low / 1e6,
-                    1 / least / 1e6,
-                    least * args.n / low,
-                )
+    for kind in KINDS:
+        for name in [name for name in args.column or kind.columns if name in kind.columns]:
+            column = kind.columns[name](np.random.default_rng(1), args.n)
+            given = {library: kind.takes[library](module, column) for library, module in known.items()}
+            distinct = kind.distinct(column)
+            memory = 64 * distinct + (1 << 12)
+            ceiling = 1 / sum(float(np.median(ceilings.seconds(what, memory))) for what in ("gather8", "gather32"))
+            for verb in [verb for verb in args.verb or kind.verbs if verb in kind.verbs]:
+                for who, (low, high) in seconds(ways_of(kind, verb, name, column, known, given), args.repeats).items():
+                    rate = args.n / low
+                    yield verb, name, args.n, distinct, who, low, high, rate / 1e6, ceiling / 1e6, rate / ceiling
+
+
+def ways_of(
+    kind: Kind, verb: str, name: str, column: Any, known: dict[str, Any], given: dict[str, Any]
+) -> dict[str, Callable[[], Any]]:
+    """Who does it: ours by one thread and by two, whose results are right, and the libraries."""
+    ways: dict[str, Callable[[], Any]] = {}
+    ours = given["pyarrow"]
+    for threads in (1, 2):
+        assert kind.is_right(verb, kind.ours[verb](ours, threads), column), f"{verb} of {name}: a wrong result"
+        ways[f"gh.{verb}, threads={threads}"] = lambda t=threads: kind.ours[verb](ours, t)
+    for who, way in kind.verbs[verb].items():
+        library = who.partition(".")[0]
+        if library in known:
+            ways[who] = lambda way=way, module=known[library], c=given[library]: way(module, c)
+    return ways
 
 
 @one_sentence
@@ -160,8 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.everyday", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--n", type=whole(1000), default=1 << 21, help="rows of a column; default: 2^21")
-    parser.add_argument("--verb", action="append", choices=list(VERBS), help="may be repeated")
-    parser.add_argument("--column", action="append", choices=list(COLUMNS), help="may be repeated")
+    parser.add_argument("--verb", action="append", choices=list(VERBS | everyday_rows.VERBS), help="may be repeated")
+    parser.add_argument("--column", action="append", choices=NAMES, help="may be repeated")
     parser.add_argument("--repeats", type=whole(1), default=9)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
@@ -171,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{row[0]}, {row[1]}, {row[4]}: {row[7]:.1f} M/s", file=sys.stderr)
     on = device("cpu")
     about = circumstances({on.name: on.model})
-    text = f"# Verbs on columns of text\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
+    text = f"# Verbs on columns of text and on rows\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
     text += "Seconds of processor time, million rows per second of it; share: of the ceiling of a probe's accesses.\n\n"
     cells = [
         (

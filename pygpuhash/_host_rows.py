@@ -1,7 +1,8 @@
 """Rows of several host columns, and numbers with nulls, as one column of integers, which every verb takes faster.
 
 Numbers and times become distances from the least one, all other columns of rows (text, structs) ids in an index of
-their own: `_packed` has the arithmetic. Short columns stay what they are.
+their own: `_packed` has the arithmetic. Columns stay what they are where they are short, where their integers would
+have more than 64 bits, and where such an index would have many keys: an index of the rows is faster then.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _number_verbs, _packed, _table_verbs
+from pygpuhash import _number_verbs, _packed
 from pygpuhash._packed import LONG, Part
-from pygpuhash.columns import Column, View, _buffers, plain
+from pygpuhash.columns import Column, View, _buffers, _direct, plain
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical
 from pygpuhash.columns.column import bitmap, fixed
 from pygpuhash.columns.numpy_arrays import FORMATS
@@ -25,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 SHORT = 1 << 12  # rows below which the arithmetic takes longer than an index of the rows
 _HOSTS = ("auto", "cpu")
-_FEW = 1 << 14  # as `_verb_inputs.FEW`
+_SAMPLE, _MANY = 1 << 14, 4  # elements that are looked at, and how many of them a key has to stand for
 _NUMBERS = {format: np.dtype(code) for code, format in FORMATS.items()} | {"b": np.dtype(np.bool_)}
 _OF_FOUR_BYTES = ("tdD", "tts", "ttm")  # times of Arrow; all others of "td", "tt", "ts" and "tD" have 8
 
@@ -35,8 +36,8 @@ def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[s
 
     columns : one, or several whose elements are compared with each other.
 
-    They stay what they are where they are neither rows nor numbers with nulls, short, or of two types, with arguments
-    that not both an index and a table of numbers take, and with nulls that are not to be keys like others.
+    They stay what they are where they are neither rows nor numbers with nulls, or of two types, with arguments that not
+    both an index and a table of numbers take, with nulls that are not to be keys like others, and where it is slower.
     """
     rows = sum(column.length for column in columns)
     if rows < SHORT or not _number_verbs.OF_INDEX.issuperset(table) or table.get("device", "cpu") not in _HOSTS:
@@ -44,14 +45,10 @@ def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[s
     fields = _fields(columns, nulls)
     if not fields:
         return columns
-    numbers = [_distances(field, floats) for field in fields]
-    if _are_wide([part.bits for part in numbers if part is not None]):
+    parts = _parts(fields, floats, table)
+    if parts is None:
         return columns
-    try:
-        parts = [part or _ids(field, floats, table) for part, field in zip(numbers, fields, strict=True)]
-        part = _packed.pack(parts, lambda integers: _number(integers, table))
-    except TypeError:  # by a type that is no key: the index of rows names it
-        return columns
+    part = _packed.side_by_side(parts)
     names = [_buffers.describe(field[0].__arrow_c_array__()[0])[1] for field in fields]
     of_rows = _buffers.describe(columns[0].schema)[0] == "+s"
 
@@ -99,9 +96,31 @@ def _column(column: Column, numbers: Array, rows_of: Callable[[Any], View]) -> C
     return packed
 
 
-def _are_wide(bits: list[int]) -> bool:
-    """Would more than one column of numbers need codes? An index of the rows is faster then."""
-    return sum(bits) > 64 and sum(bits) - max(bits) > 32
+def _parts(fields: list[list[View]], floats: str, table: dict[str, Any]) -> list[Part] | None:
+    """All columns as numbers of at most 64 bits together; None if there are none, or only slow ones."""
+    if _bits([_distances([_head(field)], floats) for field in fields]) > _packed.BITS:  # and so it is of all elements
+        return None
+    parts = [_distances(field, floats) for field in fields]
+    for i, field in enumerate(fields):
+        if _bits(parts) > _packed.BITS:
+            return None
+        try:
+            parts[i] = parts[i] or _ids(field, floats, table)
+        except TypeError:  # by a type that is no key: the index of rows names it
+            return None
+    found = [part for part in parts if part is not None]
+    return found if len(found) == len(parts) and _bits(parts) <= _packed.BITS else None
+
+
+def _head(field: list[View]) -> View:
+    """The first elements of a column's longest chunk."""
+    longest = max(field, key=lambda view: view.length)
+    schema, array = longest.__arrow_c_array__()
+    return View(Keys(schema, _buffers.sliced(array, 0, min(_SAMPLE, longest.length))))
+
+
+def _bits(parts: Sequence[Part | None]) -> int:
+    return sum(part.bits for part in parts if part is not None)
 
 
 def _distances(field: list[View], floats: str) -> Part | None:
@@ -109,20 +128,25 @@ def _distances(field: list[View], floats: str) -> Part | None:
     dtype = _dtype(field[0].__arrow_c_array__()[0])
     if dtype is None:
         return None
-    values = np.concatenate([view.values(dtype) for view in field])
+    values = np.concatenate([view.values(dtype) for view in field]) if len(field) > 1 else field[0].values(dtype)
+    absent = [view.nulls() for view in field]
+    nulls = None
+    if any(mask is not None for mask in absent):
+        nulls = np.concatenate(
+            [np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)]
+        )
+        values = np.where(nulls, values[np.argmin(nulls)], values)  # what lies there may be anything
     if dtype.kind == "f" and floats == "numbers":
         values = canonical(values)
-    absent = [view.nulls() for view in field]
     format = field[0].format
-    if all(mask is None for mask in absent):
-        part = _packed.distances(values, dtype)
+    part = _steps(values, dtype) or _packed.distances(values, dtype)
+    if nulls is None:
         return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
-    nulls = np.concatenate([np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)])
-    part = _packed.distances(values[~nulls], dtype)
     if part.bits > 63:
         return None
-    numbers = np.zeros(len(values), LONG)
-    numbers[~nulls] = part.numbers + 1
+    numbers = part.numbers
+    numbers += 1
+    numbers *= ~nulls
 
     def back(numbers: Array) -> list[Keys]:
         return [_of_numbers(format, part.back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
@@ -130,20 +154,33 @@ def _distances(field: list[View], floats: str) -> Part | None:
     return Part(numbers, part.bits + 1, back)
 
 
-def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part:
-    """Of a column that is no plain numbers, by an index."""
+def _steps(values: Array, dtype: np.dtype[Any]) -> Part | None:
+    """Of integers and times that are a step apart, as days in a column of microseconds."""
+    if dtype.kind not in "iu" or not values.flags.aligned:
+        return None
+    found = _direct.steps(np.ascontiguousarray(values))
+    if found is None:
+        return None
+    numbers, least, step = found
+
+    def back(numbers: Array) -> list[Any]:
+        return [(numbers.astype(np.uint64) * np.uint64(step) + np.uint64(least)).view(dtype)]
+
+    bits = int(numbers.max()).bit_length()
+    return Part(numbers if bits < 31 else numbers.astype(LONG), bits, back)  # with a bit for one more, of nulls
+
+
+def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part | None:
+    """Of a column that is no plain numbers, by an index; None if many of some elements are distinct."""
     threads, _, seed = _number_verbs.of_index(table)
-    schema = field[0].__arrow_c_array__()[0]
+    schema, head = field[0].__arrow_c_array__()[0], _head(field)
     index = CoreIndex(schema, "group", floats, threads, False, 0, seed)
+    index.add(schema, [head.__arrow_c_array__()[1]])
+    if index.size * _MANY > head.length:
+        return None
     ids = np.empty(sum(view.length for view in field), LONG)
     index.add(schema, [view.__arrow_c_array__()[1] for view in field], ids)
     return _packed.codes(ids, index.size, lambda numbers: index.take(np.ascontiguousarray(numbers)))
-
-
-def _number(numbers: Array, table: dict[str, Any]) -> tuple[Array, Array]:
-    """(the code of each, the distinct ones)."""
-    found = _number_verbs.factorize(numbers, "bits", table, _FEW)
-    return found or _table_verbs.factorize(_table_verbs.on_host(numbers), "any", table)
 
 
 def _of_numbers(format: str, values: Array, nulls: Array | None = None) -> Keys:

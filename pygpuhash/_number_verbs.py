@@ -1,7 +1,7 @@
-"""Verbs over numpy's numbers as they lie: dense integers, and few numbers, which need no column and no table.
+"""Verbs over numpy's numbers as they lie: dense integers, those a step apart, and few numbers, which need no table.
 
-All give None for what they do not take: other things than contiguous one-dimensional arrays of numbers, `few` numbers
-or more that are not dense, and calls with arguments that ask for a table.
+All give None for what they do not take: other things than contiguous one-dimensional arrays of numbers, most columns of
+`few` numbers or more that are not dense, and calls with arguments that ask for a table.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ OF_INDEX = frozenset(("threads", "seed", "capacity", "device"))  # arguments tha
 Array = np.ndarray[Any, Any]
 _INDEX = np.dtype(np.int64)
 _FLOAT = np.dtype(np.float64)
+_LONG = 1 << 12  # elements from which it pays to look for a step
+_SAMPLE, _MANY = 1 << 14, 0.7  # elements of a sample, and which part of them are different where many keys are
+_ALONE = 2  # threads above which a table takes more rows a second than one thread does with an index
 _THREADS = 4  # above which a table reduces more rows a second than one thread does whose keys need no table
 
 
@@ -29,6 +32,9 @@ def unique(keys: Any, floats: str, table: dict[str, Any], few: int) -> Array | N
     if not _takes(table, keys):
         return None
     found = _direct.unique(keys) if keys.dtype.kind != "f" else None
+    if found is None and (steps := _steps(keys)) is not None:
+        numbers = _direct.unique(steps[0])
+        found = None if numbers is None else _integers(numbers, steps, keys)
     if found is not None or keys.size >= few:
         return found
     index = _index(keys, floats, table)
@@ -41,24 +47,30 @@ def value_counts(keys: Any, floats: str, table: dict[str, Any], few: int) -> tup
     if not _takes(table, keys):
         return None
     found = _direct.value_counts(keys) if keys.dtype.kind != "f" else None
-    if found is not None or keys.size >= few:
+    if found is None and (steps := _steps(keys)) is not None:
+        found = _direct.value_counts(steps[0])
+        found = found and (_integers(found[0], steps, keys), found[1])
+    if found is not None:
         return found
-    index = _index(keys, floats, table, counts=True)
-    index.add_numbers(SCHEMAS[keys.dtype], keys)
-    return index.numbers(keys.dtype), index.counts()
+    index = _index_of(keys, floats, table, few, counts=True)
+    return None if index is None else (index.numbers(keys.dtype), index.counts())
 
 
-def factorize(keys: Any, floats: str, table: dict[str, Any], few: int) -> tuple[Array, Array] | None:
-    """(codes, distinct keys)."""
+def factorize(
+    keys: Any, floats: str, table: dict[str, Any], few: int, if_few_keys: bool = False
+) -> tuple[Array, Array] | None:
+    """(codes, distinct keys). if_few_keys: only where these are few."""
     if not _takes(table, keys):
         return None
     found = _direct.factorize(keys) if keys.dtype.kind != "f" else None
-    if found is not None or keys.size >= few:
+    if found is None and (steps := _steps(keys)) is not None:
+        found = _direct.factorize(steps[0])
+        found = found and (found[0], _integers(found[1], steps, keys))
+    if found is not None:
         return found
-    index = _index(keys, floats, table)
     codes = np.empty(keys.size, _INDEX)
-    index.add_numbers(SCHEMAS[keys.dtype], keys, codes)
-    return codes, index.numbers(keys.dtype)
+    index = _index_of(keys, floats, table, few, codes=codes, if_few_keys=if_few_keys)
+    return None if index is None else (codes, index.numbers(keys.dtype))
 
 
 def group_reduce(
@@ -69,7 +81,7 @@ def group_reduce(
         return None
     if keys.size >= few and (table.get("threads") or _devices.devices()[0].units) > _THREADS:
         return None
-    pair = factorize(keys, floats, table, few)
+    pair = factorize(keys, floats, table, few, op != "mean")  # which takes two tables
     return pair and (pair[1], reduce(pair[0], len(pair[1]), values, op, stored))
 
 
@@ -130,6 +142,54 @@ def of_index(table: dict[str, Any]) -> tuple[int | None, int, int]:
         threads = _arguments.whole("threads", threads, 4096, least=1)
     expected = 0 if capacity is None else _arguments.whole("capacity", capacity, 2**64 - 1)
     return threads, expected, _arguments.seed(table.get("seed"))
+
+
+def _steps(keys: Array) -> tuple[Array, int, int] | None:
+    return _direct.steps(keys) if keys.size >= _LONG and keys.dtype.kind != "f" else None
+
+
+def _integers(numbers: Array, steps: tuple[Array, int, int], keys: Array) -> Array:
+    """The integers that numbers of steps stand for."""
+    found = numbers.astype(np.uint64)
+    found *= np.uint64(steps[2])
+    found += np.uint64(steps[1])
+    return found.view(keys.dtype)
+
+
+def _index_of(
+    keys: Array,
+    floats: str,
+    table: dict[str, Any],
+    few: int,
+    *,
+    counts: bool = False,
+    codes: Array | None = None,
+    if_few_keys: bool = True,
+) -> CoreIndex | None:
+    """An index of the keys, whose ids become the codes; None where a table is faster. few = 0: it may be long."""
+    if keys.size >= few:
+        if few or not _is_for_one_thread(keys, table):
+            return None
+        if if_few_keys and _has_many(keys, floats, table):  # a table has what belongs to a key beside it
+            return None
+    index = _index(keys, floats, table, counts)
+    index.add_numbers(SCHEMAS[keys.dtype], keys, codes)
+    return index
+
+
+def _has_many(keys: Array, floats: str, table: dict[str, Any]) -> bool:
+    """Are most keys different in a sample of the whole column?"""
+    if keys.size < 2 * _SAMPLE:
+        return False
+    sample = keys[:: keys.size // _SAMPLE].copy()
+    index = _index(sample, floats, table)
+    index.add_numbers(SCHEMAS[keys.dtype], sample)
+    return index.size > _MANY * sample.size
+
+
+def _is_for_one_thread(keys: Array, table: dict[str, Any]) -> bool:
+    """Is an index of one thread as fast as a table with all threads of the call?"""
+    return keys.size < 2**31 and (table.get("threads") or _devices.devices()[0].units) <= _ALONE
 
 
 def _takes(table: dict[str, Any], *columns: Any) -> bool:

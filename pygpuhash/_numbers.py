@@ -56,6 +56,11 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
     """A host column of whatever dtype it has; text and bytes in objects become numpy's."""
     if isinstance(given, (set, frozenset, dict)):
         raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
+    if type(given) is list and set(map(type, given)) == {int}:
+        return lists.integers(given, what)
+    plain = None if isinstance(given, (np.ndarray, list, tuple)) else flat.plain_numbers(given)
+    if plain is not None:
+        return plain
     if isinstance(given, (list, tuple)):
         given = _single_elements(given, what)
         if not any(issubclass(sort, _OTHERS_OF_LISTS) for sort in set(map(type, given))):

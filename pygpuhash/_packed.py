@@ -10,17 +10,17 @@ Arrays are numpy's, CuPy's or PyTorch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pygpuhash import _device_groups
 
-__all__ = ["LONG", "Part", "cast", "codes", "distances", "pack", "viewed"]
+__all__ = ["BITS", "LONG", "Part", "cast", "codes", "distances", "pack", "side_by_side", "viewed"]
 
 LONG = np.dtype(np.int64)
-_BITS = 64
+BITS = 64  # of a row's integer, at most
 _SHORT_BITS = 31  # that an int32 has for numbers from 0 on
 _OF_SIZE = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 
@@ -31,7 +31,7 @@ Number = Callable[[Any], tuple[Any, Any]]  # int64 numbers -> (the code of each,
 class Part:
     """Numbers from 0 on that stand for the elements of one column, or for the rows of several.
 
-    numbers : int64, of so many bits.
+    numbers : integers of so many bits; those of less than 32 may be of 4 bytes, all others are int64.
     back : from such numbers to columns: a list with what they stand for.
     """
 
@@ -58,16 +58,21 @@ def codes(numbers: Any, distinct: int, back: Callable[[Any], Any]) -> Part:
 def pack(parts: Sequence[Part], number: Number) -> Part:
     """All columns as one part; of less than 32 bits as int32."""
     parts = list(parts)
-    while sum(part.bits for part in parts) > _BITS:
+    while sum(part.bits for part in parts) > BITS:
         plain = [i for i, part in enumerate(parts) if not part.coded]
         if plain:
             widest = max(plain, key=lambda i: parts[i].bits)
             parts[widest] = _coded(parts[widest], number)
         else:
-            parts[:2] = [_coded(_side_by_side(parts[:2]), number)]
-    part = _side_by_side(parts)
+            parts[:2] = [_coded(_joined(parts[:2]), number)]
+    return side_by_side(parts)
+
+
+def side_by_side(parts: Sequence[Part]) -> Part:
+    """Columns of at most 64 bits together as one part; of less than 32 bits as int32."""
+    part = _joined(parts)
     if part.bits > _SHORT_BITS:
-        return part
+        return replace(part, numbers=cast(part.numbers, LONG))
     return Part(cast(part.numbers, _OF_SIZE[4]), part.bits, lambda numbers: part.back(cast(numbers, LONG)))
 
 
@@ -77,17 +82,17 @@ def _coded(part: Part, number: Number) -> Part:
     return Part(numbers, bits, lambda numbers: part.back(distinct[numbers]), coded=True)
 
 
-def _side_by_side(parts: Sequence[Part]) -> Part:
-    """Of at most 64 bits together; the last part in the lowest ones."""
+def _joined(parts: Sequence[Part]) -> Part:
+    """The last part in the lowest bits."""
     numbers, bits = parts[0].numbers, parts[0].bits
     for part in parts[1:]:
-        numbers = numbers << part.bits | part.numbers if bits else part.numbers
+        numbers = cast(numbers, LONG) << part.bits | part.numbers if bits else part.numbers
         bits += part.bits
 
     def back(numbers: Any) -> list[Any]:
         found: list[Any] = []
         for part in reversed(parts):
-            if part.bits < _BITS:
+            if part.bits < BITS:
                 found[:0] = part.back(numbers & (1 << part.bits) - 1)
                 numbers = numbers >> part.bits
             else:  # all others have none

@@ -24,7 +24,8 @@ Others go to `Table` where keys are single numbers or times: `backend`, `device`
 `max_load_factor`, `capacity` (how many distinct keys are expected, which saves growing), and options of the backend.
 Keys of text, of several columns, and of few elements are kept by an index of their own on the CPU, which takes
 `threads`, `seed` and `capacity`. With no other arguments than these, integers whose range is a small multiple of their
-number, or less, are looked up in an array over the range.
+number, or less, are looked up in an array over the range; so are those that are multiples of a step in such a range,
+and an index serves integers where that is faster than a table.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ from pygpuhash._verb_inputs import (
     join_on_device,
     lies_on_device,
     named,
-    narrower,
     numbers_of,
     of_one,
     on_device,
@@ -364,7 +364,7 @@ def group_reduce(
             refuse_cut(keys, _INDEX)
             return _table_verbs.value_counts(there, order, table)
         stored = dtype_of_results(given, op, dtype)
-        refuse_cut(keys, stored, narrower(given, op))
+        refuse_cut(keys, stored, given, op)
         if exact and given.kind == stored.kind == "f":
             return _reproducible.on_device(there, amounts, op, stored, order, table)
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
@@ -381,7 +381,7 @@ def group_reduce(
         return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
     stored = dtype_of_results(given, op, dtype)
     if not of_numpy:
-        refuse_cut(keys, stored, narrower(given, op))
+        refuse_cut(keys, stored, given, op)
     amounts = amounts.reshape(-1) if np.ndim(amounts) else amounts
     if column is None:
         pair = _number_verbs.group_reduce(keys, amounts, op, stored, floats, table, _verb_inputs.FEW)
@@ -410,7 +410,7 @@ def _dtypes(keys: Any, given: np.dtype[Any], ops: tuple[str, ...], dtype: Any) -
     for op in ops:
         if op != "count":
             stored[op] = dtype_of_results(given, op, dtype if op == "sum" else None)
-        refuse_cut(keys, stored[op], narrower(given, op))
+        refuse_cut(keys, stored[op], given, op)
     return stored
 
 
@@ -536,8 +536,12 @@ def join_indexer(
             raise ValueError(f"{column.what} has shape {column.shape}: pass a one-dimensional column")
     if one.length + other.length >= _host_rows.SHORT:
         one, other = _host_rows.as_numbers((one, other), nulls, floats, table)
-    arrays = both_for_table(one, other, floats, table)
-    if arrays is not None:
+    few = _number_verbs.join(few_numbers(one), few_numbers(other), table)
+    arrays = None if few else both_for_table(one, other, floats, table)
+    if few is not None:
+        at, codes = few
+        groups = _groups(codes)
+    elif arrays is not None:
         hosts = _table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1])
         at, codes = _number_verbs.join(*arrays, table) or _table_verbs.join_indexer(*hosts, table)
         groups = _groups(codes)

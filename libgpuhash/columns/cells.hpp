@@ -163,45 +163,49 @@ class encoder {
   /// Bytes of row `row`, at least; exactly, if none of its fields is null.
   size_t bytes(int64_t row) const {
     size_t n = fixed_bytes();
-    for (size_t i = 0; i < own_.columns.size(); ++i) {
-      int64_t at = row;
-      const column_view* const c = own_.columns[i].variable() ? source(i, &at) : nullptr;
-      if (c) n += c->string(at).size();
-    }
+    for (size_t i = 0; i < own_.columns.size(); ++i)
+      if (own_.columns[i].variable()) n += bytes_of(i, row);
     return n;
+  }
+  /// Bytes of a cell of text or bytes.
+  size_t bytes_of(size_t i, int64_t row) const {
+    const column_view* const c = source(i, &row);
+    return c ? c->string(row).size() : 0;
   }
   /// Write row `row`, which takes *n bytes.
   found_as write(int64_t row, char* to, size_t* n) const {
     const size_t columns = own_.columns.size(), bitmap = (columns + 7) / 8;
-    std::memset(to, 0, fixed_bytes());
+    std::memset(to, 0, bitmap);
     char* word = to + bitmap;
     char* tail = to + fixed_bytes();
     found_as what = found_as::key;
     for (size_t i = 0; i < columns; ++i) {
-      const column_type& own = own_.columns[i];
-      int64_t at = row;
-      const column_view* c = source(i, &at);
-      const bool null = c == nullptr || (own.parent >= 0 && is_null(to, size_t(own.parent)));
-      if (null) {
-        to[i >> 3] = char(to[i >> 3] | 1 << (i & 7));
-        if (what == found_as::key) what = found_as::null;
-      } else if (own.variable() && c->type->variable()) {
-        const std::string_view s = c->string(at);
-        const bool held = own.holds(s.size());
-        const uint64_t length = held ? s.size() : 0;
-        if (!held) what = found_as::absent;
-        std::memcpy(word, &length, 8);
-        if (length) std::memcpy(tail, s.data(), length);
-        tail += length;
-      } else if (own.kind != family::structure) {
-        uint64_t w[2] = {};
-        if (!read_word(*c, at, own, bits_, w)) what = found_as::absent;
-        std::memcpy(word, w, 8 * own.words());
-      }
-      word += 8 * own.words();
+      write_cell(i, row, to, word, &tail, &what);
+      word += 8 * own_.columns[i].words();
     }
     *n = size_t(tail - to);
     return what;
+  }
+  /// Write one cell of row `to`, whose cells before it are there. word: where its words belong; *tail: the end of the row
+  /// until now, where its bytes do.
+  void write_cell(size_t i, int64_t row, char* to, char* word, char** tail, found_as* what) const {
+    const column_type& own = own_.columns[i];
+    uint64_t w[2] = {};
+    const column_view* const c = source(i, &row);
+    if (c == nullptr || (own.parent >= 0 && is_null(to, size_t(own.parent)))) {
+      to[i >> 3] = char(to[i >> 3] | 1 << (i & 7));
+      if (*what == found_as::key) *what = found_as::null;
+    } else if (own.variable() && c->type->variable()) {
+      const std::string_view s = c->string(row);
+      const bool held = own.holds(s.size());
+      w[0] = held ? s.size() : 0;
+      if (!held) *what = found_as::absent;
+      if (w[0]) std::memcpy(*tail, s.data(), w[0]);
+      *tail += w[0];
+    } else if (own.kind != family::structure) {
+      if (!read_word(*c, row, own, bits_, w)) *what = found_as::absent;
+    }
+    std::memcpy(word, w, 8 * own.words());
   }
   static bool is_null(const char* encoded, size_t column) { return encoded[column >> 3] >> (column & 7) & 1; }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "libgpuhash/columns/cells.hpp"
+#include "libgpuhash/columns/encode_block.hpp"
 #include "libgpuhash/columns/keys.hpp"
+#include "libgpuhash/columns/texts.hpp"
 
 namespace gpuhash::columns {
 
@@ -24,53 +26,17 @@ struct gathered {
   int64_t null = -1, absent = -1;  // the first row that is
 };
 
-/// The texts of a column without nulls: where each begins, its length, and where the memory ends that may be read.
-struct text {
-  const char* begin;
-  uint32_t length;
-  const char* end;
-};
-template <layout how>
-class texts_of {
- public:
-  explicit texts_of(const column_view& c) : column_(c) {}
-  text operator[](int64_t row) const {
-    const std::string_view s = viewed(column_, row);
-    return {s.data(), uint32_t(s.size()), s.data() + std::max<size_t>(s.size(), bytes_key::head_bytes)};
-  }
-
- private:
-  const column_view& column_;
-};
-template <class Offset>
-class texts_between {
- public:
-  explicit texts_between(const column_view& c)
-      : offsets_(static_cast<const Offset*>(c.offsets) + c.first),
-        data_(static_cast<const char*>(c.data)),
-        end_(c.end) {}
-  text operator[](int64_t row) const {
-    return {data_ + offsets_[row], uint32_t(offsets_[row + 1] - offsets_[row]), end_};
-  }
-
- private:
-  const Offset* offsets_;
-  const char *data_, *end_;
-};
-template <>
-class texts_of<layout::offsets32> : public texts_between<int32_t> {
-  using texts_between::texts_between;
-};
-template <>
-class texts_of<layout::offsets64> : public texts_between<int64_t> {
-  using texts_between::texts_between;
-};
-
 template <class Key>
 class gatherer {
  public:
   gatherer(const batch& b, const row_type& own, bool bits, bool keep_nulls, uint64_t seed)
-      : b_(b), own_(own), encode_(b.given, *b.column, own, bits), bits_(bits), keep_nulls_(keep_nulls), keys_(seed) {}
+      : b_(b),
+        own_(own),
+        encode_(b.given, *b.column, own, bits),
+        encode_block_(b.given, own, bits, encode_),
+        bits_(bits),
+        keep_nulls_(keep_nulls),
+        keys_(seed) {}
 
   /// Rows begin .. end - 1, whose items count rows from `from`. Bytes of encoded rows go to `bytes`.
   gathered operator()(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes) const {
@@ -83,6 +49,7 @@ class gatherer {
           default: break;
         }
       }
+      if (encode_block_.serves() && b_.selection == nullptr) return several(begin, end, from, out, bytes);
     } else if (same_words()) {
       const column_type& own = own_.columns[0];
       if (own.width == 4 && own.is_signed) return words<int32_t>(begin, end, from, out);
@@ -91,22 +58,26 @@ class gatherer {
       if (own.width == 8) return words<uint64_t>(begin, end, from, out);
     }
     gathered g;
+    one_by_one(begin, end, from, out, bytes, &g);
+    return g;
+  }
+
+ private:
+  void one_by_one(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes, gathered* g) const {
     for (int64_t i = begin; i < end; ++i) {
-      item<Key>& o = out[g.items];
+      item<Key>& o = out[g->items];
       const found_as what = read(b_.row(i), &o.key, bytes);
       o.row = uint32_t(i - from);
       o.null = what == found_as::null && own_.single();
       if (what == found_as::key || (what == found_as::null && keep_nulls_)) {
         o.hash = o.null ? 0 : o.key.hash(keys_);
-        ++g.items;
+        ++g->items;
       }
-      if (what == found_as::null && g.null < 0) g.null = i;
-      if (what == found_as::absent && g.absent < 0) g.absent = i;
+      if (what == found_as::null && g->null < 0) g->null = i;
+      if (what == found_as::absent && g->absent < 0) g->absent = i;
     }
-    return g;
   }
 
- private:
   // Are these rows of one column of text or bytes without nulls, all of which the index can hold?
   bool plain() const {
     return own_.single() && own_.columns[0].variable() && own_.columns[0].how != layout::fixed_bytes &&
@@ -176,6 +147,35 @@ class gatherer {
     g.items = size_t(end - begin);
     return g;
   }
+  // Rows of several columns, the bytes of which are made a few rows at a time.
+  gathered several(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes) const {
+    gathered g;
+    const hash_keys keys = keys_;
+    block_encoder::block rows;
+    for (int64_t at = begin; at < end; at += block_encoder::most) {
+      const int64_t n = std::min(block_encoder::most, end - at);
+      if (!encode_block_.write(at, n, bytes, &rows)) {
+        one_by_one(at, at + n, from, out, bytes, &g);
+        continue;
+      }
+      bool all_inline = true;
+      for (int64_t k = 0; k < n; ++k) {
+        const char* const p = rows.at[size_t(k)];
+        const uint32_t length = rows.length[size_t(k)];
+        const found_as what = rows.what[size_t(k)];
+        uint64_t hash;
+        const Key key = length > Key::inline_bytes ? Key::of_long(p, length, keys, &hash)
+                                                   : Key::of(p, length, p + Key::head_bytes, keys, &hash);
+        out[g.items] = {hash, key, uint32_t(at + k - from), 0};
+        g.items += size_t(what == found_as::key || (what == found_as::null && keep_nulls_));
+        all_inline &= length <= Key::inline_bytes;
+        if (what == found_as::null && g.null < 0) g.null = at + k;
+        if (what == found_as::absent && g.absent < 0) g.absent = at + k;
+      }
+      if (all_inline) bytes->give_back(rows.taken);
+    }
+    return g;
+  }
   found_as read(int64_t row, word_key* key, heap*) const {
     const column_view& c = *b_.column;
     if (row < 0 || !c.valid(row) || c.type->kind == family::null) return found_as::null;
@@ -213,6 +213,7 @@ class gatherer {
   const batch& b_;
   const row_type& own_;
   encoder encode_;
+  block_encoder encode_block_;
   bool bits_, keep_nulls_;
   const hash_keys keys_;
 };

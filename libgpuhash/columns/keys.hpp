@@ -181,13 +181,17 @@ class heap {
     next_ -= n;
     left_ += n;
   }
-  /// Forget all bytes, and keep the last block.
+  /// Forget all bytes, and keep the block if there is one; else the next one has room for as many bytes.
   void clear() {
-    if (blocks_.empty()) return;
-    blocks_.front() = std::move(blocks_.back());
-    blocks_.resize(1);
-    next_ = blocks_[0].data();
-    bytes_ = left_ = last_;
+    if (blocks_.size() == 1) {
+      next_ = blocks_[0].data();
+      left_ = bytes_;
+      return;
+    }
+    next_size_ = bytes_ < most ? bytes_ : most;
+    blocks_.clear();
+    next_ = nullptr;
+    bytes_ = left_ = 0;
   }
   uint64_t bytes() const { return bytes_; }
 
@@ -195,17 +199,18 @@ class heap {
   static constexpr size_t first = size_t{4} << 10, most = size_t{16} << 20;
   void add_block(size_t n) {
     size_t size = bytes_ < first ? first : bytes_ < most ? bytes_ : most;
+    if (size < next_size_) size = next_size_;
     if (size < n) size = n;
     growing<char> block;
     block.reserve(size);
     blocks_.push_back(std::move(block));
     next_ = blocks_.back().data();
-    last_ = left_ = size;
+    left_ = size;
     bytes_ += size;
   }
   std::vector<growing<char>> blocks_;
   char* next_ = nullptr;
-  size_t left_ = 0, last_ = 0;
+  size_t left_ = 0, next_size_ = 0;
   uint64_t bytes_ = 0;
 };
 

@@ -17,7 +17,7 @@ import numpy
 
 import_array()
 
-__all__ = ["factorize", "isin", "join", "unique", "value_counts"]
+__all__ = ["factorize", "isin", "join", "steps", "unique", "value_counts"]
 
 cdef object UINT8 = numpy.dtype("u1")
 cdef object UINT32 = numpy.dtype("u4")
@@ -25,6 +25,7 @@ cdef object INT64 = numpy.dtype("i8")
 cdef object BOOL = numpy.dtype(bool)
 
 cdef int64_t PIECE = 1 << 22  # elements between two looks at signals
+cdef int64_t FIRST = 256  # elements of which the step between integers is guessed
 cdef uint64_t VALUES = 4, BITS = 32  # integers of the range for each element, of tables of numbers and of bits
 cdef uint64_t MOST = 1 << 31  # elements and integers: their numbers are of 32 bits
 
@@ -286,6 +287,79 @@ cdef tuple shared(Array column, Range others):
     if first > last:
         return None
     return opened(column, first & 0xffffffffffffffff, last - first), first - smallest
+
+
+# ---- integers that are a step apart ----------------------------------------------------------------------------------
+
+cdef uint64_t step_of(const uint64_t *p, int64_t n, uint64_t bias) noexcept nogil:
+    """The greatest common divisor of what n integers are apart."""
+    cdef uint64_t step = 0, a, b
+    cdef int64_t i
+    for i in range(1, n):
+        a, b = p[0] ^ bias, p[i] ^ bias
+        a, b = step, a - b if a > b else b - a
+        while b != 0:
+            a, b = b, a % b
+        step = a
+        if step == 1:
+            break
+    return step
+
+
+cdef bint divide(
+    const uint64_t *p, int64_t n, uint64_t base, uint64_t step, uint64_t last, uint32_t *out
+) noexcept nogil:
+    """out: how many steps each integer is above base. False: one of them is none, or more than `last`."""
+    cdef uint64_t odd = step, inverse, wrong = 0, o, q
+    cdef int64_t i, shift = 0
+    while odd & 1 == 0:
+        odd >>= 1
+        shift += 1
+    inverse = odd  # modulo 8; each round doubles the bits
+    while inverse * odd != 1:
+        inverse *= 2 - odd * inverse
+    for i in range(n):
+        o = p[i] - base
+        q = (o >> shift) * inverse
+        wrong |= (q > last) | (q * step != o)
+        out[i] = <uint32_t>q
+    return wrong == 0
+
+
+def steps(Array column not None):
+    """(numbers, least, step) of a column of 8 bytes whose integers are least + step * number modulo 2^64, and dense.
+
+    None of other columns, also where the first integers are equal, or no step but 1 apart.
+    """
+    cdef object dtype = (<object>column).dtype
+    cdef Range r = opened(column, 0, 0)
+    cdef uint64_t bias = bias_of(dtype), least = <uint64_t>-1, largest = 0, most, step
+    cdef int64_t start = 0, n
+    cdef bint fits = True
+    if r.width != 8 or r.n == 0 or VALUES == 0 or <uint64_t>r.n >= MOST:
+        return None
+    step = step_of(<cells8>r.data, min(FIRST, r.n), bias)
+    most = min(VALUES * <uint64_t>r.n, MOST) - 1
+    if step < 2 or most > <uint64_t>-1 // step:
+        return None
+    while fits and start < r.n:
+        n = min(PIECE, r.n - start)
+        with nogil:
+            fits = extend(<cells8>r.at(start), n, bias, most * step, &least, &largest)
+        PyErr_CheckSignals()
+        start += n
+    numbers = numpy.empty(r.n, UINT32)
+    cdef uint32_t *to = <uint32_t *>PyArray_DATA(<Array>numbers)
+    start = 0
+    while fits and start < r.n:
+        n = min(PIECE, r.n - start)
+        with nogil:
+            fits = divide(<cells8>r.at(start), n, least ^ bias, step, most, to + start)
+        PyErr_CheckSignals()
+        start += n
+    if not fits:
+        return None
+    return numbers, least ^ bias, step
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------

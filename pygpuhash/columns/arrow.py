@@ -17,12 +17,16 @@ import numpy as np
 from pygpuhash.columns import _buffers, _utf8
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, Give, bitmap, in_shape, text
+from pygpuhash.columns.numpy_arrays import FORMATS
 
-__all__ = ["read", "read_capsules"]
+__all__ = ["as_numbers", "read", "read_capsules"]
 
 _TAKEN = re.compile(
     r"[nbcCsSiIlLefgzZuU]|v[uz]|w:\d+|d:\d+,-?\d+(,128)?|td[Dm]|tt[smun]|ts[smun]:.*|tD[smun]|\+s", re.DOTALL
 )
+_DTYPES = {format: np.dtype(code) for code, format in FORMATS.items()}
+_TIMES = dict.fromkeys(("td", "tt", "ts", "tD"), np.dtype(np.int64))
+_OF_FOUR_BYTES = ("tdD", "tts", "ttm")
 _NAMES = {
     "+l": "list", "+L": "list", "+vl": "list", "+vL": "list", "+w": "list of fixed size", "+m": "map", "+r": "run-end "
     "encoded", "+u": "union", "ti": "interval", "d:": "decimal of another width than 128 bits",
@@ -50,6 +54,7 @@ def read(given: Any, what: str) -> Column:
         nanoarrow = sys.modules["nanoarrow"]
         column.give = lambda keys: nanoarrow.Array(_without_views(View(keys)))
         column.give_numbers = lambda numbers, like_rows: _to_nanoarrow(nanoarrow, numbers)
+    as_numbers(column)
     return column
 
 
@@ -63,6 +68,29 @@ def read_capsules(given: Any, what: str) -> Column:
     _check(_buffers.describe(schema), what)
     length = sum(map(_buffers.length, chunks))
     return Column(schema, chunks, length, (length,), what, lambda keys: keys, in_shape((length,)))
+
+
+def as_numbers(column: Column) -> None:
+    """Say of a column of numbers or times, in one chunk and without nulls, where they lie: as of an array of numpy."""
+    if len(column.chunks) != 1:
+        return
+    format, _, _, dictionary = _buffers.describe(column.schema)
+    dtype = _DTYPES.get(format) or _TIMES.get(format[:2])
+    if dtype is None or dictionary is not None:
+        return
+    view = View(_Made(column.schema, _buffers.sliced(column.chunks[0], 0, column.length)))
+    values = view.values(np.int32 if format in _OF_FOUR_BYTES else dtype)
+    if view.nulls() is not None or not values.flags.aligned:
+        return
+    plain = column.give
+
+    def give(keys: Any) -> Any:
+        if isinstance(keys, np.ndarray):
+            keys = _Made(_buffers.schema(format), _buffers.array(len(keys), (None, np.ascontiguousarray(keys))))
+        return plain(keys)
+
+    column.give, column.stored = give, values.dtype
+    column.memory = values if format in _DTYPES else None
 
 
 def _array(given: Any, what: str) -> tuple[object, object]:

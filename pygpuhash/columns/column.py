@@ -21,8 +21,8 @@ Give = Callable[[Any], Any]
 class Column:
     """A column as the engine takes it, and the ways back to the caller's library.
 
-    schema : PyCapsule "arrow_schema".
-    chunks : PyCapsules "arrow_array", none of them of another type; no chunk where there is no element.
+    kind : the schema, or its format, of which it is made where it is asked for.
+    made : the chunks, or what makes them where they are asked for: verbs on few numbers need neither.
     length : elements of all chunks.
     shape : that of the input: (length,), but for arrays and tensors of several dimensions, which count in C order.
     what : the argument's name, for messages.
@@ -37,8 +37,8 @@ class Column:
     memory : of numbers without nulls that numpy has in one piece of memory, these, one-dimensional.
     """
 
-    schema: object
-    chunks: list[object]
+    kind: object
+    made: list[object] | Callable[[], list[object]]
     length: int
     shape: tuple[int, ...]
     what: str
@@ -47,6 +47,28 @@ class Column:
     stored: np.dtype[Any] | None = None
     coded: Callable[[], Column] | None = None
     memory: Array | None = None
+
+    @property
+    def schema(self) -> object:
+        """PyCapsule "arrow_schema"."""
+        if isinstance(self.kind, str):
+            self.kind = _buffers.schema(self.kind)
+        return self.kind
+
+    @schema.setter
+    def schema(self, schema: object) -> None:
+        self.kind = schema
+
+    @property
+    def chunks(self) -> list[object]:
+        """PyCapsules "arrow_array", none of them of another type; no chunk where there is no element."""
+        if callable(self.made):
+            self.made = self.made()
+        return self.made
+
+    @chunks.setter
+    def chunks(self, chunks: list[object]) -> None:
+        self.made = chunks
 
     @property
     def numbers(self) -> Array | None:
@@ -86,8 +108,10 @@ def nothing(length: int, what: str, give: Give) -> Column:
 
 
 def _of_chunk(format: str, buffers: tuple[Array | None, ...], length: int, what: str, give: Give) -> Column:
-    chunks = [_buffers.array(length, buffers, null_count=-1 if buffers else length)] if length else []
-    return Column(_buffers.schema(format), chunks, length, (length,), what, give, in_shape((length,)))
+    def made() -> list[object]:
+        return [_buffers.array(length, buffers, null_count=-1 if buffers else length)] if length else []
+
+    return Column(format, made, length, (length,), what, give, in_shape((length,)))
 
 
 def struct(

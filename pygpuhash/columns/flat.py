@@ -18,10 +18,11 @@ from pygpuhash.columns import _buffers, arrow, frames
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column
 
-__all__ = ["columns_of", "dtype_of", "is_foreign", "missing", "of_column", "read"]
+__all__ = ["columns_of", "dtype_of", "is_foreign", "missing", "of_column", "plain_numbers", "read"]
 
 _NUMBERS = dict(zip("cCsSiIlLefg", ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"), strict=True))
 _NUMBERS |= {"b": "?", "tdD": "M8[D]", "tdm": "M8[ms]"}
+_OF_POLARS = frozenset(("Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64"))
 _TIMES = re.compile(r"t([sD])([smun])(:?)(.*)")
 _UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
 
@@ -30,6 +31,18 @@ def is_foreign(given: Any) -> bool:
     """Is this a column or a frame of pandas or polars, or has it Arrow's capsules?"""
     arrows = hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__")
     return arrows or frames.library(given) is not None
+
+
+def plain_numbers(given: Any) -> Array | None:
+    """The elements of a Series that is nothing but numbers of numpy's dtypes, as `read` gives them; None of others."""
+    library = frames.library(given)
+    if library == "pandas" and type(given) is sys.modules["pandas"].Series:
+        dtype = given.dtype
+        return np.asarray(given.values) if isinstance(dtype, np.dtype) and dtype.kind in "biuf" else None
+    if library == "polars" and type(given) is sys.modules["polars"].Series:
+        found: Array | None = given.to_numpy() if str(given.dtype) in _OF_POLARS and not given.null_count() else None
+        return found
+    return None
 
 
 def columns_of(given: Any) -> list[tuple[Any, Any]] | None:
@@ -120,6 +133,8 @@ def of_column(column: Column, what: str, way_out: str) -> Array:
         raise TypeError(f"{what} is a column of structs, and an element of the table is none: pass one of its fields")
     if not column.length:
         return np.empty(0)
+    if column.numbers is not None:
+        return column.numbers
     if dictionary is not None:
         raise TypeError(f"{what} is a dictionary of Arrow: decode it, or pass a column of its values")
     elements = None if format == "n" else _reader(format, what)

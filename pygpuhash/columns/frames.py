@@ -75,11 +75,17 @@ def _polars(given: Any, what: str) -> Column:
     column = arrow.read_capsules(series, what)
 
     def give(keys: Any) -> Any:
+        if isinstance(keys, np.ndarray):  # of numbers or times, by their ticks
+            out = pl.Series(name, keys)
+            return out if out.dtype == dtype else out.cast(dtype)
         out = pl.Series(View(keys)).cast(dtype).alias(name)
         return out if series is given else out.struct.unnest()
 
     column.give = give
     column.give_numbers = lambda numbers, like_rows: pl.Series(name if like_rows else "count", numbers)
+    arrow.as_numbers(column)
+    if column.stored is not None:
+        column.give = give
     return column
 
 

@@ -39,7 +39,7 @@ from pygpuhash.columns import _objects, _utf8, numpy_arrays
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, fixed, in_shape, nothing, struct, text
 
-__all__ = ["decimal_of", "object_array", "read", "read_objects", "text_array"]
+__all__ = ["decimal_of", "integers", "object_array", "read", "read_objects", "text_array"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
@@ -62,6 +62,12 @@ def read(given: list[Any] | tuple[Any, ...] | range, what: str) -> Column:
     values = list(given)
     column = _numpy_scalars(values, what)
     return _column(values, False, what)[0] if column is None else column
+
+
+def integers(given: list[int], what: str) -> Array:
+    """Python's integers as int64, or as uint64 where they are beyond it."""
+    array: Array = _objects.integers(given, None, what)
+    return array
 
 
 def _numpy_scalars(values: list[Any], what: str) -> Column | None:

@@ -85,6 +85,8 @@ def _masked(give: Give) -> Give:
 def column(array: Array, what: str, nulls: Array | None = None) -> Column:
     """A column of a one-dimensional array, null where `nulls` is True."""
     dtype = array.dtype
+    if dtype in SCHEMAS:
+        return _plain(FORMATS[dtype.str], array, what, nulls)
     if not dtype.isnative and dtype.names is None:
         out = column(array.astype(dtype.newbyteorder("=")), what, nulls)
         native = out.give
@@ -103,10 +105,7 @@ def column(array: Array, what: str, nulls: Array | None = None) -> Column:
     elif dtype.kind == "V":  # numbers that numpy does not know
         format = None
     if format is not None:
-        out = fixed(format, array, what, lambda keys: _values(keys, dtype), nulls)
-        out.stored = dtype
-        out.memory = array if nulls is None else None
-        return out
+        return _plain(format, array, what, nulls)
     if dtype.kind == "b":
         bits = np.packbits(array, bitorder="little")
         out = fixed("b", bits, what, lambda keys: _values(keys, dtype), nulls, len(array))
@@ -120,6 +119,15 @@ def column(array: Array, what: str, nulls: Array | None = None) -> Column:
     if dtype.kind == "c" and dtype.itemsize <= 16:
         return _complex(array, what, nulls)
     raise TypeError(f"{what} has dtype {dtype}, which has no equality here: {_way_out(dtype, what)}")
+
+
+def _plain(format: str, array: Array, what: str, nulls: Array | None) -> Column:
+    """A column of cells as they lie in the array."""
+    array, dtype = _contiguous(array), array.dtype
+    out = fixed(format, array, what, lambda keys: _values(keys, dtype), nulls)
+    out.stored = dtype
+    out.memory = array if nulls is None else None
+    return out
 
 
 def _way_out(dtype: np.dtype[Any], what: str) -> str:

@@ -205,6 +205,16 @@ std::unique_ptr<column> cells(const char* format, size_t width, int64_t rows, bo
   }
   return finish(std::move(c));
 }
+// Integers of so many bytes, about as many of them below 0 as above.
+std::unique_ptr<column> integers(const char* format, size_t width, int64_t rows, bool nulls) {
+  auto c = cells(format, width, rows, nulls);
+  char* const p = c->at<char>(1);
+  for (int64_t i = 0; i < rows + c->array.offset; ++i) {
+    const int64_t v = int64_t(draw(11)) - 5;
+    memcpy(p + size_t(i) * width, &v, width);
+  }
+  return c;
+}
 std::unique_ptr<column> bits(int64_t rows, bool nulls) {
   auto c = start("b", rows, nulls);
   const size_t n = size_t(rows + c->array.offset + 7) / 8;
@@ -245,11 +255,15 @@ string cell(const ArrowSchema& s, const ArrowArray& a, int64_t row) {
     memcpy(&v, p + size_t(at) * width, width);
     return v;
   };
-  if (s.dictionary) return cell(*s.dictionary, *a.dictionary, number(f == "c" || f == "C" ? 1 : f == "S" ? 2 : 4));
+  const size_t width = f == "c" || f == "C"                      ? 1
+                       : f == "s" || f == "S" || f == "e"        ? 2
+                       : string("iIf").find(f) < 3 || f == "tdD" ? 4
+                                                                 : 8;
+  if (s.dictionary) return cell(*s.dictionary, *a.dictionary, number(width));
   if (f == "u" || f == "U") {
-    const size_t width = f == "u" ? 4 : 8;
+    const size_t wide = f == "u" ? 4 : 8;
     int64_t ends[2] = {};
-    for (int i = 0; i < 2; ++i) memcpy(&ends[i], p + size_t(at + i) * width, width);
+    for (int i = 0; i < 2; ++i) memcpy(&ends[i], p + size_t(at + i) * wide, wide);
     return "'" + string(static_cast<const char*>(a.buffers[2]) + ends[0], size_t(ends[1] - ends[0])) + "'";
   }
   if (f == "vu") {
@@ -260,7 +274,7 @@ string cell(const ArrowSchema& s, const ArrowArray& a, int64_t row) {
   if (f[0] == 'w') return "'" + string(p + at * atoi(s.format + 2), size_t(atoi(s.format + 2))) + "'";
   if (f == "b") return p[at / 8] >> at % 8 & 1 ? "true" : "false";
   if (f == "d:9,2") return std::to_string(static_cast<const int64_t*>(a.buffers[1])[2 * at]);
-  return std::to_string(number(f == "S" ? 2 : f == "i" ? 4 : 8));
+  return std::to_string(number(width));
 }
 bool has_null(const string& c) {
   return c == "null" || c.find("{null,") == 0 || c.find(",null,") != string::npos || c.find("{null,") != string::npos;

@@ -164,6 +164,37 @@ vector<kind> kinds(bool nulls) {
            [=](int64_t n) {
              return rows_of(n, nulls, {[=](int64_t m) { return numbers_of("i", 4, m, nulls, words); }, wide});
            }},
+          {"struct of integers",
+           [=](int64_t n) {
+             vector<maker> fields;
+             for (const auto& [format, width] :
+                  {std::pair{"c", 1}, {"C", 1}, {"s", 2}, {"S", 2}, {"i", 4}, {"I", 4}, {"l", 8}, {"L", 8}})
+               fields.push_back([=, f = format, w = size_t(width)](int64_t m) { return integers(f, w, m, nulls); });
+             return rows_of(n, false, fields);
+           }},
+          {"struct of floats and times",
+           [=](int64_t n) {
+             vector<maker> fields;
+             for (const auto& [format, width] :
+                  {std::pair{"e", 2}, {"f", 4}, {"g", 8}, {"tdD", 4}, {"tsu:", 8}, {"tDn", 8}})
+               fields.push_back([=, f = format, w = size_t(width)](int64_t m) { return cells(f, w, m, nulls, 3); });
+             return rows_of(n, nulls, fields);
+           }},
+          {"struct of two integers", [=](int64_t n) { return rows_of(n, false, {wide, wide}); }},
+          {"struct of texts",
+           [=](int64_t n) {
+             const maker long_offsets = [=](int64_t m) { return text<int64_t>("U", m, nulls); };
+             return rows_of(n, false, {words, [=](int64_t m) { return views(m, nulls); }, wide, long_offsets});
+           }},
+          {"struct of few texts",
+           [=](int64_t n) {
+             const maker short_words = [=](int64_t m) {
+               vector<string> some;
+               for (int64_t i = 0; i < m; ++i) some.push_back(string(draw(2) * 15, 'a') + string(draw(3), 'b'));
+               return these(some);
+             };
+             return rows_of(n, nulls, {short_words, short_words});
+           }},
           {"decimals", decimals},
           {"dictionary of decimals", [=](int64_t n) { return numbers_of("C", 1, n, nulls, decimals); }}};
 }

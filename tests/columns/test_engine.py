@@ -17,12 +17,13 @@ SOURCES += [
     for name in ("cgroups", "columns", "cpus", "error", "fork", "memory", "team")
 ]
 SIZES = ("index_block", "index_group", "index_piece", "index_slice", "index_alone", "large_array", "large_page")
+SIZES += ("encoded_rows",)
 
 
 BUILDS = {
-    "address": ((3, 2, 5, 13, 6, 1 << 30, 1 << 21), ("-fsanitize=address,undefined",)),
-    "smallest": ((3, 1, 1, 1, 6, 64, 4096), ()),
-    "thread": ((7, 3, 4, 40, 1, 9000, 4096), ("-fsanitize=thread",)),
+    "address": ((3, 2, 5, 13, 6, 1 << 30, 1 << 21, 5), ("-fsanitize=address,undefined",)),
+    "smallest": ((3, 1, 1, 1, 6, 64, 4096, 1), ()),
+    "thread": ((7, 3, 4, 40, 1, 9000, 4096, 64), ("-fsanitize=thread",)),
 }
 
 

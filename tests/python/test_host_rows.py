@@ -106,17 +106,22 @@ def packed(*columns: Any, nulls: str = "group", floats: str = "numbers", **table
 
 
 def test_which_rows_are_packed() -> None:
-    short, long = np.arange(N) % 7, np.arange(N) * (2**60 // N)
+    short, long = np.arange(N) % 7, np.arange(N) * (2**60 // N) + np.arange(N) ** 2 % 97
     floats, words = np.random.default_rng(1).standard_normal(N), draw("text", N, 5, 1)
     assert packed(short, short) == np.int32
     assert packed(short, long) == np.int64
-    assert packed(long, floats) is None  # both would become codes
+    assert packed(long, floats) is None
     assert packed(long, short, long) is None
-    assert packed(np.arange(N) % 2 * (2**33 - 1), long * 4) is None  # 33 bits, and 62 of 95
-    assert packed(np.arange(N) % 2 * (2**32 - 1), long * 4) == np.int64  # 32 of 94
-    assert packed(long, short * 2**10) == np.int32  # of which one does
+    assert packed(short, long * 2) == np.int64  # 3 bits, and 61
+    assert packed(short, long * 4) is None
     assert packed(long, words) == np.int64
+    assert packed(long * 2, words) == np.int64  # 61 bits, and the ids of 8 words
+    assert packed(long * 4, words) is None
     assert packed(*[words] * 9) == np.int32
+    days = (np.arange(N) % 2000).astype("M8[D]").astype("M8[ns]")  # 58 bits, and 11 of days
+    assert packed(days, np.arange(N)) == np.int32
+    assert packed(short, np.array([f"w{i // 4}" for i in range(N)])) == np.int32
+    assert packed(short, np.array([f"w{i // 3}" for i in range(N)])) is None
     assert packed(short[:100], short[:100]) is None
     assert packed(short, short, threads=2, seed=5, capacity=9, device="auto") == np.int32
     assert packed(short, short, device="cuda") is None
@@ -126,6 +131,45 @@ def test_which_rows_are_packed() -> None:
     assert packed(short, holes, nulls="drop") is None
     assert packed(short, holes, nulls="refuse") is None
     assert packed(short, words, nulls="drop") == np.int32
+
+
+def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does not show is seen in the whole column."""
+    pa = pytest.importorskip("pyarrow", reason="has columns in chunks")
+    monkeypatch.setattr(_host_rows, "_SAMPLE", 100)
+    short, words = np.arange(N) % 7, draw("text", N, 5, 1)
+    chunks = pa.chunked_array([[f"one{i}" for i in range(30)], words[:4000], words[4000:]])
+    assert packed(np.arange(N + 30) % 7, chunks) == np.int32
+    assert packed(short, np.where(np.arange(N) < 200, 0, np.arange(N) * (2**63 // N))) is None
+    assert packed(short, np.array(["w", *(f"w{i}" for i in range(1, N))])) is None
+    later = np.array(["w"] * 200 + [f"w{i}" for i in range(N - 200)])
+    assert packed(short, later) == np.int32  # which is right, too
+    assert len(gh.unique((short, later))[0]) == len(set(zip(short.tolist(), later.tolist(), strict=True)))
+
+
+def test_rows_of_columns_of_steps() -> None:
+    """Three numbers of 13 bits are one of 39, and one of 13 bits before one of 40 is one of 53."""
+    rng = np.random.default_rng(3)
+    wide = rng.integers(0, 2**40, N)
+    keys = tuple(rng.integers(0, 5000, N) * step for step in (10**6, 3, 86_400))
+    steps = np.append(keys[0][: N // 2], keys[0][: N // 2] + 10**6)
+    assert len(gh.unique((steps, np.tile(wide[: N // 2], 2)))[0]) == N
+    keys = tuple(np.append(column, column[:9]) for column in keys)
+    assert packed(*keys) == np.int64
+    rows = tuples(keys)
+    codes, found = gh.factorize(keys)
+    assert tuples(found) == list(dict.fromkeys(rows))
+    assert [tuples(found)[i] for i in codes[-9:]] == rows[-9:]
+
+
+def test_what_lies_under_a_null_takes_no_bits() -> None:
+    pa = pytest.importorskip("pyarrow", reason="makes columns with nulls")
+    values, nulls = np.arange(N) % 100, np.arange(N) % 7 == 3
+    values[nulls] = 2**62 + np.arange(nulls.sum())
+    bits = np.packbits(~nulls, bitorder="little")
+    column = pa.Array.from_buffers(pa.int64(), N, [pa.py_buffer(bits), pa.py_buffer(values)])
+    assert _host_rows.as_numbers([read(column, "keys")], "group", "numbers", {})[0].stored == np.int32
+    assert gh.unique(column, order="first").to_pylist()[:5] == [0, 1, 2, None, 4]
 
 
 @pytest.mark.parametrize("bits", [62, 63, 64, 65, 66])

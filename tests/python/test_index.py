@@ -2,6 +2,7 @@
 
 import _thread
 import gc
+import itertools
 import os
 import re
 import threading
@@ -454,3 +455,63 @@ def test_words():
     assert index.add(WORDS).tolist() == [0, 1, 0, 2, 3, 4, 5]
     assert list(index.keys) == [word for i, word in enumerate(WORDS) if i != 2]
     assert np.asarray(index.keys).tolist() == list(index.keys)
+
+
+# ---- rows of several columns -----------------------------------------------------------------------------------------
+
+
+def test_rows_of_other_types_have_the_ids_of_equal_rows():
+    """Integers of another width or sign, times of another unit, floats: by value, column by column."""
+    own = (
+        np.array([-1, 5, 200, 2**40]),
+        np.array([1000, 2000, 3000, 4000], "M8[us]"),
+        np.array([0.5, 1.0, 2.0, 1e300]),
+    )
+    index = gh.Index(own)
+    names = ["i1", "i2", "i4", "u8"]
+    for first, second, third in itertools.product(names, ["M8[ms]", "M8[us]", "M8[ns]"], ["f2", "f4", "f8", "i4"]):
+        integers = np.array([5, 5, 6]).astype(first)
+        times = np.array([2000, 3000, 2000], "M8[us]").astype(second)
+        numbers = np.array([1, 1, 1]).astype(third)
+        assert index.get_indexer((integers, times, numbers)).tolist() == [1, -1, -1]
+        assert index.add((integers[:1], times[:1], numbers[:1])).tolist() == [1]
+    assert index.get_indexer((np.array([255, 200], "u1"), own[1][[0, 2]], own[2][[0, 2]])).tolist() == [-1, 2]
+    assert index.get_indexer((np.array([-1, -56], "i1"), own[1][[0, 2]], own[2][[0, 2]])).tolist() == [0, -1]
+    above = np.array([2**64 - 1, 5], "u8")
+    assert index.get_indexer((above, own[1][:2], own[2][:2])).tolist() == [-1, 1]
+    narrow = gh.Index((np.array([5], "i4"), np.array([2], "M8[ms]"), np.array([1], "f4")))
+    assert narrow.get_indexer(own).tolist() == [-1, 0, -1, -1]
+    with pytest.raises(TypeError, match="row 3 is nothing that an index of"):
+        narrow.add(tuple(column[[1, 1, 1, 3]] for column in own))
+    assert len(narrow) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_floats_of_rows(dtype):
+    floats = np.array([0.0, -0.0, np.nan, -np.nan, 1.5], dtype)
+    rows = (np.zeros(5, "i2"), floats)
+    assert gh.Index().add(rows).tolist() == [0, 0, 1, 1, 2]
+    assert gh.Index(floats="bits").add(rows).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("nulls", ["group", "drop"])
+def test_many_rows_of_text_and_numbers(nulls, threads):
+    """In pieces and slices, against a dict; short and long texts, in chunks, with nulls."""
+    pa = pytest.importorskip("pyarrow", reason="has columns in chunks")
+    rng = np.random.default_rng(threads)
+    n = 70_000
+    some = ["", "a", "twelve bytes", "sixteen bytes ..", "seventeen bytes .", "x" * 300, None]
+    words = [some[i] for i in rng.integers(0, len(some), n)]
+    numbers = [None if i == 0 else int(i) for i in rng.integers(0, 900, n)]
+    column = pa.chunked_array([words[:101], words[101:65_000], words[65_000:]], pa.string_view())
+    index = gh.Index(nulls=nulls, threads=threads)
+    known = {}
+    wanted = []
+    for row in zip(words, numbers, words, strict=True):
+        kept = nulls == "group" or None not in row
+        wanted.append(known.setdefault(row, len(known)) if kept else -1)
+    keys = (column, pa.array(numbers, pa.int16()), pa.array(words))
+    assert np.asarray(index.add(keys)).tolist() == wanted
+    assert np.asarray(index.get_indexer(keys)).tolist() == wanted
+    assert list(zip(*(part.to_pylist() for part in index.keys[:]), strict=True)) == list(known)

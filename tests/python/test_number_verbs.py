@@ -249,3 +249,110 @@ def test_results_hold_no_more_memory_than_they_need():
     keys = np.zeros(100_000, "i8")
     assert _direct.unique(keys).base is None
     assert _direct.unique(keys).nbytes == 8
+
+
+# ---- integers that are a step apart ----------------------------------------------------------------------------------
+
+
+def steps_apart(step, least, numbers, dtype):
+    """least + step * number, modulo 2^64."""
+    return (np.asarray(numbers, "u8") * np.uint64(step) + np.uint64(least % 2**64)).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize("step", [2, 3, 24, 1000, 86_400_000_000, 2**40, 2**45 - 1])
+def test_columns_of_steps(step, dtype, piece):
+    """Numbers, least integer and step are what the column was made of, whatever the sign."""
+    rng = np.random.default_rng(step % 1000)
+    numbers = np.append(rng.integers(0, 900, 398), (0, 1))
+    for least in (-500 * step, -1, 0, 7, 2**62) if dtype == "i8" else (0, 7, 2**63 - 400 * step % 2**63):
+        found = _direct.steps(steps_apart(step, least, numbers, dtype))
+        assert found[0].dtype == np.uint32
+        assert found[0].tolist() == numbers.tolist()
+        assert found[1:] == (least % 2**64, step)
+
+
+def test_columns_that_are_none_of_steps():
+    """One element that is no step, or far away, and the column is none; the first elements say what the step is."""
+    numbers = np.arange(2000) % 1999
+    column = steps_apart(1000, 5, numbers, "i8")
+    assert _direct.steps(column) is not None
+    for i in (0, 1, 255, 256, 1999):
+        for wrong in (1, 499, 999, 2**40, -(2**40)):
+            spoilt = column.copy()
+            spoilt[i] += wrong
+            assert _direct.steps(spoilt) is None, (i, wrong)
+    assert _direct.steps(np.full(500, 8)) is None
+    assert _direct.steps(np.array([7])) is None
+    assert _direct.steps(np.empty(0, "i8")) is None
+    assert _direct.steps(np.arange(500) * 3) is not None
+    assert _direct.steps((np.arange(500) * 3).astype("i4")) is None
+    assert _direct.steps(np.arange(500) * 1) is None
+    ends = np.array([-(2**63), 2**63 - 1, -(2**63)] * 200)
+    assert _direct.steps(ends) is None  # numbers of a larger column would be beyond 64 bits
+    for beyond in (0, 1):  # 4 integers for each element
+        wide = np.append(np.arange(500) * 10, (4 * 501 - 1 + beyond) * 10)
+        assert (_direct.steps(wide) is None) == bool(beyond)
+    was = _direct.bounds(0, 0)
+    try:
+        assert _direct.steps(column) is None
+    finally:
+        _direct.bounds(*was)
+
+
+@pytest.mark.parametrize("far", [0, 1], ids=["a step apart", "sparse"])
+@pytest.mark.parametrize("distinct", [3, 900, 9000])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_long_columns(distinct, threads, far, monkeypatch):
+    """By steps, by an index of one thread, by a table: the same."""
+    monkeypatch.setattr(_number_verbs, "_SAMPLE", 400)
+    rng = np.random.default_rng(distinct)
+    some = rng.permutation(60_000)[:distinct] * 1000 + far * rng.integers(-(10**15), 10**15, distinct)
+    keys = some[rng.integers(0, distinct, 20_000)]
+    wanted = collections.Counter(keys.tolist())
+    order = list(wanted)
+    assert (_direct.steps(keys) is None) == bool(far)
+    codes, found = gh.factorize(keys, threads=threads)
+    assert found.tolist() == order
+    assert np.array_equal(found[codes], keys)
+    found, counts = gh.value_counts(keys, threads=threads)
+    assert dict(zip(found.tolist(), counts.tolist(), strict=True)) == wanted
+    assert sorted(gh.unique(keys, threads=threads).tolist()) == sorted(order)
+    for op in ("sum", "mean"):
+        found, results = gh.group_reduce(keys, keys % 7, op, threads=threads)
+        for key, result in list(zip(found.tolist(), results.tolist(), strict=True))[:50]:
+            assert result == pytest.approx(float(getattr(keys[keys == key] % 7, op)()))
+
+
+def test_which_long_columns_an_index_takes(monkeypatch):
+    """Those of few keys, in a sample of the whole column; all for codes and means; none with many threads."""
+    monkeypatch.setattr(_number_verbs, "_SAMPLE", 100)
+    random = np.random.default_rng(1).integers(0, 2**62, 4000)
+    few, many, sorted_pairs = random[np.arange(4000) % 60], random, np.repeat(random[:2000], 2)
+
+    def takes(verb, keys, *more, threads=1):
+        return getattr(_number_verbs, verb)(keys, *more, "numbers", {"threads": threads}, 0) is not None
+
+    assert takes("value_counts", few)
+    assert not takes("value_counts", few, threads=3)
+    assert not takes("value_counts", many)
+    assert not takes("value_counts", sorted_pairs)
+    assert not takes("factorize", many, threads=3)
+    for keys in (few, many, sorted_pairs):
+        assert takes("factorize", keys)
+        assert takes("group_reduce", keys, keys, "mean", np.dtype("f8"))
+        assert takes("group_reduce", keys, keys, "sum", np.dtype("i8")) == (keys is few)
+
+
+@pytest.mark.parametrize("unit", ["D", "h", "s", "us"])
+def test_times_a_step_apart(unit):
+    """Days in a column of nanoseconds, with NaT and without."""
+    rng = np.random.default_rng(1)
+    days = rng.integers(-3000, 3000, 9000).astype("m8[D]").astype(f"m8[{unit}]") + np.datetime64("2020-01-01", unit)
+    for column in (days, np.where(rng.random(9000) < 0.1, np.datetime64("NaT"), days)):
+        plain = column.view("i8").tolist()
+        found, counts = gh.value_counts(column)
+        assert found.dtype == column.dtype
+        assert dict(zip(found.view("i8").tolist(), counts.tolist(), strict=True)) == collections.Counter(plain)
+        codes, found = gh.factorize(column)
+        assert found.view("i8")[codes].tolist() == plain

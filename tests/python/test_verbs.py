@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _table_verbs, _verb_inputs
+from pygpuhash import _core, _cuda, _device_groups, _number_verbs, _table_verbs, _verb_inputs
 from pygpuhash.columns import _direct
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -80,6 +80,7 @@ def no_range():
 def either(request, monkeypatch):
     """Numbers go to a table however few they are, to an index however many, or to an array over their range."""
     monkeypatch.setattr(_verb_inputs, "FEW", 0 if request.param == "table" else 1 << 40)
+    monkeypatch.setattr(_number_verbs, "_ALONE", 0)
     if request.param != "range":
         request.getfixturevalue("no_range")
     return request.param
@@ -88,6 +89,7 @@ def either(request, monkeypatch):
 @pytest.fixture
 def table(monkeypatch, no_range):
     monkeypatch.setattr(_verb_inputs, "FEW", 0)
+    monkeypatch.setattr(_number_verbs, "_ALONE", 0)
 
 
 def elements(column):
