@@ -99,6 +99,7 @@ def write(directory: Path, run: dict[str, Any], rows: Iterable[Row], n: int) -> 
         "result_columns": COLUMNS,
         "results": {name: _result(of, n, started) for name, of in by_name.items()},
         "durations": {},
+        **({"card": next(iter(run["cards"].values()))} if run.get("cards") else {}),
     }
     path = directory / f"{run['commit'][:8]}-{environment}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")
