@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import platform
 import shutil
@@ -248,8 +249,8 @@ def write(commit: Path, output: Path) -> None:
     known = {(benchmark, *key): ns for benchmark, key, ns in measured["found"]}
     results = {}
     for benchmark, (name, axes) in AXES.items():
-        values = [known.get((benchmark, *key)) for key in itertools.product(*axes)]
-        if any(value is not None for value in values):
+        values = [known.get((benchmark, *key), math.nan) for key in itertools.product(*axes)]  # NaN: not applicable
+        if not all(map(math.isnan, values)):
             results[name] = [
                 values,
                 [[repr(value) for value in axis] for axis in axes],

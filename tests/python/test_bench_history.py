@@ -201,6 +201,7 @@ def test_committed_results_are_of_today():
         assert machine["os"] == "Linux", path
         for name, row in record["results"].items():
             assert name in listed, (path, name)
+            assert None not in row[0], (path, name)  # a failure, beside which asv-spyglass compares nothing
             if row[2] == listed[name]["version"]:
                 for axis, known in zip(row[1], listed[name]["params"], strict=True):
                     assert set(axis) <= set(known), (path, name)
