@@ -162,6 +162,17 @@ def test_of_many_the_worst_are_looked_at_a_third_time(monkeypatch, capsys):
         assert f"not looked at a third time, since others are slower still: by {ratio} first\n" in said
 
 
+def test_every_process_has_to_agree(monkeypatch):
+    """What the first one does not find slower is not, whatever the second one finds."""
+
+    def seconds(which, operation, turn, look):
+        return 1.2 if which and not (operation == "second" and look == 3) else 1.0
+
+    found, _, asked = slower_of(monkeypatch, Course(seconds))
+    assert list(found) == ["fake first"]
+    assert asked == [["fake first", "fake second"]] * 2
+
+
 def test_a_third_look_is_sure_of_the_limit_itself(monkeypatch):
     """Four blocks of fifteen within the limit are enough to doubt; the second look asks for half of it."""
     blocks = []
@@ -235,8 +246,18 @@ def test_a_second_look_opens_new_copies(two, monkeypatch):
     assert not any(build.path.exists() for build in again)
 
 
-def test_a_new_process_measures_copies(two):
+def test_a_new_process_measures_copies(two, tmp_path):
     """All of a course, of which one benchmark was asked for; what it cannot measure is said."""
+    opened = []
+
+    class Seen(Course):
+        def open(self, build):
+            opened.append(build.path)
+            return super().open(build)
+
+    compare_builds.write_seen(two, [Seen(lambda *_: 1.0)], 2, tmp_path / "seen.json")
+    assert len(set(opened)) == 4
+    assert not set(opened) & {build.path for build in two}
     name = "hive export, 4+4, 1000 keys"
     ratios, least = compare_builds.in_a_process(two, [name], 2)
     assert list(ratios) == list(least) == [name]
