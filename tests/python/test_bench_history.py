@@ -311,6 +311,7 @@ def test_asv_publishes_the_committed_results(tmp_path):
     clone, site = tmp_path / "clone", tmp_path / "site"
     subprocess.run(["git", "clone", "-q", "--no-checkout", f"file://{ROOT}", clone], check=True)
     subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=clone, check=False)  # refused on main itself
+    subprocess.run(["git", "tag", "v0.1.0", "HEAD~1"], cwd=clone, check=True)  # as a release is tagged
     shutil.copytree(
         ROOT / "asv_bench", clone / "asv_bench", ignore=shutil.ignore_patterns("env", "html", "ci", "__pycache__")
     )
@@ -318,6 +319,9 @@ def test_asv_publishes_the_committed_results(tmp_path):
     done = subprocess.run(command, cwd=clone / "asv_bench", capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Couldn't find" not in done.stdout
+    index = json.loads((site / "index.json").read_text())
+    tagged = subprocess.run(["git", "rev-parse", "HEAD~1"], cwd=clone, capture_output=True, text=True).stdout.strip()
+    assert index["revision_to_hash"][str(index["tags"]["v0.1.0"])] == tagged
     assert history.check(site, clone / "asv_bench" / "results") == []
     graphs = history.published(site, "gpu_tables.FindHit.track_ns_per_key")
     assert max(len(points) for path, points in graphs if "machine-nvidia-h200" in path) >= 9

@@ -368,6 +368,29 @@ def test_the_page_of_the_committed_results_in_chromium(tmp_path):
                 assert values == sorted(values, reverse=order == "descending")
             assert said == []
             assert asked == [out.as_uri()]
+        pictures(browser, out.as_uri())
+
+
+OF_HISTORY = """
+for (const section of document.querySelectorAll("section")) if (section.id != "history") section.remove();
+const own = document.querySelector("#history");
+own.querySelector("p").remove();
+const first = [...own.querySelectorAll("h3")].findIndex(head => head.textContent == "intel-xeon-16, cpu_tables");
+const kept = [...own.children].indexOf(own.querySelectorAll("h3")[first]);
+[...own.children].forEach((of, i) => { if (i > 0 && i < kept) of.remove(); });
+"""
+
+
+def pictures(browser, address):
+    """What docs/benchmarks.md shows, into build/page: the history of one machine, and the page on a phone."""
+    folder = Path(__file__).resolve().parents[2] / "build" / "page"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, wide, high, script in (("history", 1280, 1185, OF_HISTORY), ("narrow", 400, 1100, "")):
+        tab = browser.new_page(viewport={"width": wide, "height": high}, color_scheme="light")
+        tab.goto(address)
+        tab.evaluate(f"() => {{{script}}}")
+        tab.screenshot(path=folder / f"{name}.png")
+        assert (folder / f"{name}.png").stat().st_size > 10_000
 
 
 def test_figures_are_shown_with_three_digits():
