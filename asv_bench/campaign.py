@@ -4,12 +4,16 @@
     python -m asv_bench.campaign build FOLDER                 all that are not built yet, without CUDA, by meson
     python -m asv_bench.campaign measure FOLDER               all that are not measured yet, one after the other
     ... build FOLDER --device cuda; ... measure FOLDER --device cuda     with the kernels: `gpu_tables.Tables` on a card
+    python -m asv_bench.campaign installed FOLDER             the installed package is the build of the commit in FOLDER
 
 `fetch` needs the repository, the others the folder alone, so that the machine that measures can be another one.
 `measure` writes results/MACHINE/COMMIT-campaign.json (`--output`, and GPUHASH_BENCH_MACHINE names the machine), which
 `asv publish` shows. Each commit is measured in a process of its own, by the code of today's benchmarks: one thread's
 processor time, on a card the time between events, every result verified. What a commit does not have yet is left out;
 what it does wrong is printed and left out. A command that was stopped goes on where it was.
+
+A card's record holds the card, too: its model and memory, the ceilings that the installed package measures beside each
+commit, and each figure as a multiple of its ceiling. A record of another card than those of MACHINE is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import platform
 import shutil
@@ -29,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from .harness.arguments import one_sentence, whole
-from .harness.builds import BadBuild, Build
+from .harness.builds import MODULE_FOLDERS, BadBuild, Build
 from .harness.card_courses import CardCourse, card_sizes, median_times
 from .harness.courses import OPERATIONS, Course, Distinct, Export, TableCourse, Wrong, least_times, sizes
 
@@ -107,6 +112,22 @@ def build_one(commit: Path, device: str) -> bool:
     return True
 
 
+def use_installed(folder: Path) -> None:
+    """Take the installed package for the build of the commit."""
+    (commit, *others) = fetched(folder)
+    if others:
+        raise ValueError(f"{folder} has {len(others) + 1} commits, and the installed package is the build of one")
+    import pygpuhash
+
+    package = Path(pygpuhash.__file__).parent
+    shutil.rmtree(commit / "build", ignore_errors=True)
+    (commit / "build").mkdir()
+    (commit / "build" / "libgpuhash").symlink_to(package)
+    (commit / "build" / "plugins").symlink_to(package / MODULE_FOLDERS[0])
+    (commit / "built").touch()
+    print(f"{commit.name} is {package}")
+
+
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +169,7 @@ def one(commit: Path, device: str) -> None:
     # By name, which builds of every age take; GPUHASH_PLUGIN_PATH says where.
     library.modules = {name: Path(name) for name in library.modules}
     start, found = time.time(), []
+    about = card_facts() if device == "cuda" else {}
     for benchmark, parameters, course in courses(library, device):
         try:
             measure_course = median_times if isinstance(course, CardCourse) else least_times
@@ -157,8 +179,31 @@ def one(commit: Path, device: str) -> None:
             continue
         for operation, seconds in times.items():
             found.append([benchmark, *key_and_ns(benchmark, parameters, operation, course, seconds)])
-    (commit / "measured.json").write_text(json.dumps({"started": int(start * 1000), "found": found}))
+    found += card_figures(found, about.pop("ceilings", {}))
+    (commit / "measured.json").write_text(json.dumps({"started": int(start * 1000), "found": found} | about))
     print(f"{commit.name[:8]} measured in {time.time() - start:.0f} s: {len(found)} figures", flush=True)
+
+
+def card_facts() -> dict[str, Any]:
+    """The card, and its ceilings, which today's package measures."""
+    import pygpuhash
+
+    from .harness.card import identity, key_ceilings
+    from .harness.devices import Unavailable
+
+    try:
+        return {"card": identity(), "ceilings": key_ceilings()}
+    except (Unavailable, pygpuhash.GpuHashError) as error:
+        raise BadBuild(f"the ceilings of a card cannot be measured: {error}") from error
+
+
+def card_figures(found: Sequence[Sequence[Any]], ceilings: dict[tuple[str, str], float]) -> list[list[Any]]:
+    """Ceilings by operation and label; figures of tables as multiples of them."""
+    tables = [(key, ns) for benchmark, key, ns in found if benchmark == "CardTables" and ceilings]
+    return [
+        *(["CardCeilings", list(key), ns] for key, ns in ceilings.items()),
+        *(["CardRatios", key, ns / ceilings[key[1], key[2]]] for key, ns in tables),
+    ]
 
 
 def key_and_ns(
@@ -173,15 +218,15 @@ def key_and_ns(
     return list(parameters), seconds / course.column.n * 1e9
 
 
+ON_A_CARD = [list(OPERATIONS), [TableCourse("", *size).label for size in card_sizes()]]
 AXES: dict[str, tuple[str, list[list[str]]]] = {
     "Tables": (
         "cpu_tables.Tables.track_key_ns",
         [list(BACKENDS), list(OPERATIONS), [TableCourse("", *size).label for size in sizes()]],
     ),
-    "CardTables": (
-        "gpu_tables.Tables.track_key_ns",
-        [list(BACKENDS), list(OPERATIONS), [TableCourse("", *size).label for size in card_sizes()]],
-    ),
+    "CardTables": ("gpu_tables.Tables.track_key_ns", [list(BACKENDS), *ON_A_CARD]),
+    "CardRatios": ("gpu_tables.Tables.track_times_ceiling", [list(BACKENDS), *ON_A_CARD]),
+    "CardCeilings": ("gpu_machine.TableCeiling.track_key_ns", ON_A_CARD),
     "Exports": ("cpu_tables.Exports.track_pair_ns", [list(BACKENDS)]),
     "Indices": ("cpu_tables.Indices.track_row_ns", [["numbers", "text"]]),
 }
@@ -190,6 +235,7 @@ AXES: dict[str, tuple[str, list[list[str]]]] = {
 def write(commit: Path, output: Path) -> None:
     """asv's file of results for one commit."""
     from .harness.asv_results import COLUMNS, facts, series
+    from .harness.card import check_series
     from .harness.results import machine_name
 
     machine = output / machine_name() / "machine.json"
@@ -198,11 +244,13 @@ def write(commit: Path, output: Path) -> None:
         machine.write_text(json.dumps(facts(machine.parent.name), indent=1) + "\n")
     about = json.loads((commit / "commit.json").read_text())
     measured = json.loads((commit / "measured.json").read_text())
+    if "card" in measured:
+        check_series(machine.parent, measured["card"])
     known = {(benchmark, *key): ns for benchmark, key, ns in measured["found"]}
     results = {}
     for benchmark, (name, axes) in AXES.items():
-        values = [known.get((benchmark, *key)) for key in itertools.product(*axes)]
-        if any(value is not None for value in values):
+        values = [known.get((benchmark, *key), math.nan) for key in itertools.product(*axes)]  # NaN: not applicable
+        if not all(map(math.isnan, values)):
             results[name] = [
                 values,
                 [[repr(value) for value in axis] for axis in axes],
@@ -223,14 +271,14 @@ def write(commit: Path, output: Path) -> None:
         "result_columns": COLUMNS,
         "results": results,
         "durations": {},
-    }
+    } | {name: measured[name] for name in ("card",) if name in measured}
     (machine.parent / f"{about['commit'][:8]}-campaign.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 @one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("fetch", "build", "measure", "one"))
+    parser.add_argument("step", choices=("fetch", "build", "installed", "measure", "one"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("commits", nargs="*", metavar="COMMIT", help="of fetch")
     parser.add_argument(
@@ -247,6 +295,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fetch(folder, given.commits)
         elif given.step == "one":
             one(folder, given.device)
+        elif given.step == "installed":
+            use_installed(folder)
         else:
             if given.step == "build":
                 failed = build(folder, given.at_once, given.device)

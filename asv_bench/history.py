@@ -7,7 +7,7 @@
     python -m asv_bench.history check FOLDER    is what `asv publish -o FOLDER` wrote complete, without false entries?
 
 What `keep` changes: the file's name and the name of its environment, which have the path of Python, with which each
-Python were a series of its own; machine.json is as it was before asv formatted it.
+Python were a series of its own; machine.json is as it was before asv formatted it. A record of a GPU gets the card.
 
 What `convert` changes: facts of a machine are those of its machine.json, so that one machine is one series, and the
 date is that of the commit. Results get the names below; rates become nanoseconds, 1e9 divided by the rate; what was
@@ -35,6 +35,7 @@ from .harness.asv_results import COLUMNS, TABLES, facts, series
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "asv_bench" / "results"
 RETIRED = "wall_clock."
+OF_A_CARD = "gpu_tables.Tables.track_key_ns"  # searched for regressions as multiples of the card's ceiling
 EXISTING = "existing-"  # asv's name of the environment of --python=same begins so
 FACTS = ("arch", "cpu", "machine", "num_cpu", "os", "ram")
 
@@ -168,6 +169,18 @@ def version_of(python: str, path: Path) -> str:
         raise BadHistory(f"{path}: the Python {python!r} does not say its version: {e}") from None
 
 
+def card_here() -> dict[str, Any]:
+    """The card that asv has measured, as a part of its record."""
+    from .harness.card import identity
+    from .harness.devices import Unavailable
+
+    try:
+        return {"card": identity()}
+    except Unavailable as error:
+        print(f"history: {error}, so that the record does not say which one it is of", file=sys.stderr)
+        return {}
+
+
 def keep(results: Path = RESULTS) -> list[Path]:
     """The files that `asv run --python=same` wrote become those of a series; returns them. Figures of a commit that has
     a file are added to it."""
@@ -185,6 +198,7 @@ def keep(results: Path = RESULTS) -> list[Path]:
             measured = json.loads(target.read_text())["results"] | measured
         record |= {"env_name": f"{kind}-py{version}", "python": version, "result_columns": COLUMNS}
         record |= {"params": series(machine, version), "results": measured}
+        record |= card_here() if kind == "cuda" else {}
         target.write_text(json.dumps(record) + "\n")
         path.unlink()
         about.write_text(json.dumps(machine, indent=1) + "\n")
@@ -289,7 +303,7 @@ def check(site: Path, results: Path = RESULTS) -> list[str]:
             if shown < here and index["benchmarks"].get(name, {}).get("version", row[2]) == row[2]:
                 faults.append(f"{path.name}: {name}: {shown} of {here} figures are shown")
     for entry in json.loads((site / "regressions.json").read_text())["regressions"]:
-        if entry[0].startswith((RETIRED, "cpu_machine.", "gpu_machine.", "cpu_threads.")):
+        if entry[0].startswith((RETIRED, "cpu_machine.", "gpu_machine.", "cpu_threads.", OF_A_CARD)):
             faults.append(f"regressions: {entry[0]} is in the list, but not the library's figure")
         elif any(unit in index["benchmarks"][entry[0].partition("(")[0]]["unit"] for unit in ("/s", "rate")):
             faults.append(f"regressions: {entry[0]}: more is better")

@@ -1,5 +1,9 @@
 """Ceilings of the card. A change of one is not the library's, and no regression is looked for."""
 
+from harness.card import key_ceilings
+from harness.card_courses import CardCourse, card_sizes
+from harness.courses import OPERATIONS
+
 from .common import ACCESSES, median_ceiling, require
 
 N = 1 << 27
@@ -27,3 +31,23 @@ class Copy:
     def track_kib_ns(self):
         require("cuda")
         return median_ceiling("copy", "cuda", N * 20, N * 10) / (N * 20 / 1024) * 1e9
+
+
+class TableCeiling:
+    """What a key of a batch in `gpu_tables.Tables` needs at least, by its accesses at random places."""
+
+    params = (list(OPERATIONS), [CardCourse("", *size).label for size in card_sizes()])
+    param_names = ("operation", "bytes and keys")
+    unit = "ns"
+    version = "1"
+
+    def setup_cache(self):
+        try:
+            require("cuda")
+        except NotImplementedError:  # of each benchmark: one of setup_cache would be a failure
+            return {}
+        return key_ceilings()
+
+    def track_key_ns(self, measured, operation, label):
+        require("cuda")
+        return measured[operation, label]

@@ -2,6 +2,7 @@
 
 import statistics
 
+from harness.card import key_ceilings
 from harness.card_courses import CardCourse, card_sizes, median_times
 from harness.courses import OPERATIONS
 from harness.runs import TableRun
@@ -78,4 +79,10 @@ class Tables(common._Courses):
             why = NotImplementedError, str(error)
             return {(backend, label): why for backend in BACKENDS for label in self.params[2]}
         courses = (CardCourse(backend, *size) for backend in BACKENDS for size in card_sizes())
-        return self.measure(build_under_test(), courses, median_times)
+        measured = self.measure(build_under_test(), courses, median_times)
+        return measured | {("ceiling", *key): ns for key, ns in key_ceilings().items()}
+
+    def track_times_ceiling(self, measured, backend, operation, label):
+        return measured[backend, operation, label] / measured["ceiling", operation, label]
+
+    track_times_ceiling.unit = "times the ceiling"

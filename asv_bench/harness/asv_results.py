@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import platform
 import time
@@ -56,7 +57,8 @@ def series(machine: Mapping[str, Any], python: str) -> dict[str, str]:
 
 
 def _result(rows: list[Row], n: int, started: int) -> list[Any]:
-    """The line of one benchmark: a value for every combination of its parameters, null where there was none."""
+    """The line of one benchmark: a value for every combination of its parameters, NaN where there was none, as asv has
+    what is not applicable; null is a failure."""
     axes = [
         sorted({row.backend for row in rows}),
         [f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 else str(n)],
@@ -65,7 +67,7 @@ def _result(rows: list[Row], n: int, started: int) -> list[Any]:
     ]
     values = {(row.backend, axes[1][0], row.load, f"{row.key_bytes}+{row.value_bytes}"): row.ns for row in rows}
     return [
-        [values.get(combination) for combination in itertools.product(*axes)],
+        [values.get(combination, math.nan) for combination in itertools.product(*axes)],
         [[repr(value) for value in axis] for axis in axes],
         VERSION,
         started,
@@ -99,6 +101,7 @@ def write(directory: Path, run: dict[str, Any], rows: Iterable[Row], n: int) -> 
         "result_columns": COLUMNS,
         "results": {name: _result(of, n, started) for name, of in by_name.items()},
         "durations": {},
+        **({"card": next(iter(run["cards"].values()))} if run.get("cards") else {}),
     }
     path = directory / f"{run['commit'][:8]}-{environment}.json"
     path.write_text(json.dumps(record, indent=1) + "\n")

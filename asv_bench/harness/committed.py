@@ -149,6 +149,8 @@ def _check_asv(record: Any) -> None:
         raise Broken("it has no commit or date")
     if not isinstance(record.get("results"), dict):
         raise Broken("its results are no object")
+    if not isinstance(record.get("card", {}), dict):
+        raise Broken("its card is no object")
     for name, row in record["results"].items():
         if not isinstance(row, list) or len(row) < 3 or not all(isinstance(part, list) for part in row[:2]):
             raise Broken(f"{name} is no result")

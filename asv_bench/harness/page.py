@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from .card import RATIO
 from .charts import Bars, Chart
 from .committed import Committed, Point, Source, is_number, points, read
 from .results import RESULTS
@@ -160,10 +161,24 @@ def _ceilings(found: Committed) -> dict[tuple[str, ...], float]:
     return known
 
 
+OF_THE_RECORD = {"gpu_tables.Tables.track_key_ns": "gpu_machine.TableCeiling.track_key_ns"}  # figure -> its ceiling
+
+
+def _own_ceilings(source: Source, found: Committed) -> dict[tuple[str, ...], float]:
+    """The ceilings that the record itself has, by benchmark and parameters but the structure."""
+    own = list(points(source, found.units))
+    return {
+        (benchmark, *point.params.values()): point.value
+        for benchmark, ceiling in OF_THE_RECORD.items()
+        for point in own
+        if point.benchmark == ceiling
+    }
+
+
 def _is_shown(point: Point) -> bool:
-    """Of a structure, at the usual load and widths; calls have a section of their own."""
+    """Of a structure, at the usual load and widths; calls have a section of their own, shares are made from times."""
     usual = {"load": "0.8", "key+value bytes": "4+4"}
-    if "backend" not in point.params or re.search(CALLS, point.benchmark):
+    if "backend" not in point.params or re.search(CALLS, point.benchmark) or point.benchmark.endswith(RATIO):
         return False
     return all(point.params.get(name, value) == value for name, value in usual.items())
 
@@ -175,19 +190,27 @@ def _history(found: Committed) -> dict[tuple[str, ...], list[Dated]]:
     """Figures by machine, benchmark and parameters but the structure, of more than one commit."""
     ceilings, courses = _ceilings(found), {}
     for source in found.of("asv"):
+        beside = _own_ceilings(source, found)
         for point in filter(_is_shown, points(source, found.units)):
             if point.version != found.units[point.benchmark]["version"]:
                 continue
             others = tuple(value for name, value in point.params.items() if name != "backend")
-            ceiling = ceilings.get((source.machine, point.benchmark, point.params["backend"], *others))
+            ceiling = beside.get((point.benchmark, *others))
+            ceiling = ceiling or ceilings.get((source.machine, point.benchmark, point.params["backend"], *others))
             dated = (source.record["date"], source.machine, source.commit, point, ceiling)
             courses.setdefault((source.machine, point.benchmark, *others), []).append(dated)
     return {key: course for key, course in sorted(courses.items()) if len({dated[2] for dated in course}) > 1}
 
 
-def _course(key: tuple[str, ...], course: list[Dated], unit: str) -> Chart:
+def _charts(key: tuple[str, ...], course: list[Dated], unit: str) -> list[Chart]:
+    """Shares of a ceiling, if two commits have one; times, unless all have."""
+    shares = [dated for dated in course if dated[4] and dated[3].value]
+    charts = [_course(key, shares, unit, True)] if len({dated[2] for dated in shares}) > 1 else []
+    return charts if charts and len(shares) == len(course) else [_course(key, course, unit, False), *charts]
+
+
+def _course(key: tuple[str, ...], course: list[Dated], unit: str, relative: bool) -> Chart:
     commits = list(dict.fromkeys(commit for _, _, commit, _, _ in sorted(course, key=lambda dated: dated[:3])))
-    relative = all(ceiling and point.value for *_, point, ceiling in course)
     title = f"{key[1].partition('.')[2].partition('.')[0]}, {', '.join(key[2:])}".rstrip(", ")
     label = "share of the ceiling" if relative else unit
     chart = Chart(title, "commit", label, f"{key[0]}, {key[1]}; {'more' if relative else 'less'} is better")
@@ -205,14 +228,15 @@ def _course(key: tuple[str, ...], course: list[Dated], unit: str) -> Chart:
 def history(found: Committed) -> Iterator[str]:
     """Structures and operations over commits."""
     yield (
-        "<p>Load 0.8 and 4+4 bytes, where a benchmark has these. A share is of the ceiling that a report of the "
-        "machine has for such a table; without one, the time is shown. Commits are in order, at equal distances.</p>"
+        "<p>Load 0.8 and 4+4 bytes, where a benchmark has these. A share is of the ceiling that was measured in the "
+        "same run, else of the one that a report of the machine has for such a table; without one, the time is shown. "
+        "Commits are in order, at equal distances.</p>"
     )
     courses = _history(found)
     for (machine, module), of in groupby(courses.items(), lambda item: (item[0][0], item[0][1].partition(".")[0])):
         own = list(of)
         yield f"<h3>{escape(machine)}, {escape(module)}</h3>"
-        yield plots([_course(key, course, found.units[key[1]]["unit"]) for key, course in own])
+        yield plots(chart for key, course in own for chart in _charts(key, course, found.units[key[1]]["unit"]))
         header = ("benchmark", "parameters", "table", "commit", "figure", "unit", "ceiling, ns", "of the ceiling")
         yield table(
             header,
@@ -335,8 +359,11 @@ def machines(found: Committed) -> Iterator[str]:
     for name, facts in sorted(found.machines.items()):
         own = [source for source in found.sources if source.path.rpartition("/")[0] == name]
         commits = ", ".join(dict.fromkeys(source.commit for source in own))
-        rows.append((name, *(facts.get(key) for key in ("cpu", "num_cpu", "ram", "arch")), commits))
-    yield table(("machine", "processor and card", "CPUs", "memory", "architecture", "commits"), rows)
+        cards = [source.record.get("card", {}).get("memory_clock_mhz") for source in own]
+        clock = next((clock for clock in cards if clock), None)
+        rows.append((name, *(facts.get(key) for key in ("cpu", "num_cpu", "ram", "arch")), clock, commits))
+    header = ("machine", "processor and card", "CPUs", "memory", "architecture", "card's memory, MHz", "commits")
+    yield table(header, rows)
 
 
 SECTIONS = {

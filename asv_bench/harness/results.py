@@ -71,6 +71,14 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
+def cards(devices: Iterable[str]) -> dict[str, Any]:
+    """The model and the memory of each card of a run."""
+    from .card import identity
+
+    found = {name: identity(name) for name in devices if name.startswith("cuda")}
+    return {"cards": found} if found else {}
+
+
 def circumstances(devices: dict[str, str]) -> dict[str, Any]:
     """What has to be known about a run besides its rows. `devices`: name -> model."""
     return {
@@ -80,6 +88,7 @@ def circumstances(devices: dict[str, str]) -> dict[str, Any]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine_name(),
         "devices": devices,
+        **cards(devices),
         "build": gh.show_config(mode="dict")["build"],
         "python": platform.python_version(),
         "numpy": np.__version__,

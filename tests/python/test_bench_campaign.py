@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import pygpuhash as gh
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
 campaign = pytest.importorskip("asv_bench.campaign", reason="asv_bench is in a checkout of the repository only")
+from asv_bench.harness import asv_results, card  # noqa: E402
+
 LISTED = json.loads((Path(campaign.__file__).parent / "results" / "benchmarks.json").read_text())
 
 
@@ -101,6 +105,96 @@ def test_a_commit_is_measured_and_written(tmp_path, monkeypatch, capsys):
     assert started > 1e12
     assert len(record["results"]["cpu_tables.Exports.track_pair_ns"][0]) == 5
     assert len(record["results"]["cpu_tables.Indices.track_row_ns"][0]) == 2
+
+
+# ---- a card ----------------------------------------------------------------------------------------------------------
+
+LABEL = campaign.TableCourse("", *campaign.card_sizes()[0]).label
+
+
+@pytest.fixture
+def of_a_card(tmp_path, monkeypatch):
+    """A commit that is the installed package, on a card whose tables take 3 ns a key, of accesses of 2 ns."""
+    folder = tmp_path / "commits"
+    commit = folder / ("c" * 40)
+    commit.mkdir(parents=True)
+    (commit / "commit.json").write_text(json.dumps({"commit": commit.name, "date": 6000}))
+    course = campaign.CardCourse("hive", *campaign.card_sizes()[0])
+    monkeypatch.setattr(campaign, "courses", lambda library, device: [("CardTables", (course.backend, LABEL), course)])
+    monkeypatch.setattr(
+        campaign,
+        "median_times",
+        lambda course, build, tables: {"insert": 3e-9 * course.n, "erase": 3e-9 * course.n / 2},
+    )
+    monkeypatch.setattr(card, "identity", lambda: dict(CARD))
+    monkeypatch.setattr(card, "key_ceilings", lambda: dict.fromkeys((("insert", LABEL), ("erase", LABEL)), 2.0))
+    monkeypatch.setattr(asv_results, "facts", lambda name: {"machine": name, "cpu": "x86-64, Card 7", "version": 1})
+    monkeypatch.setenv("GPUHASH_BENCH_MACHINE", "here")
+    return commit
+
+
+CARD = {"model": "Card 7", "memory_clock_mhz": 2619, "memory_bus_bits": 5120}
+
+
+def test_a_record_of_a_card(of_a_card, tmp_path, capsys):
+    """The installed package as the build; the card, its ceilings, and figures as multiples of them in one record."""
+    folder, output = of_a_card.parent, tmp_path / "results"
+    assert campaign.main(["installed", str(folder)]) == 0
+    assert f"{of_a_card.name} is {Path(gh.__file__).parent}" in capsys.readouterr().out
+    campaign.one(of_a_card, "cuda")
+    assert campaign.main(["measure", str(folder), "--device", "cuda", "--output", str(output)]) == 0
+    record = json.loads((output / "here" / "cccccccc-campaign.json").read_text())
+    assert record["card"] == CARD
+    figures = {
+        name: dict(zip(itertools.product(*([of.strip("'") for of in axis] for axis in axes)), values, strict=True))
+        for name, (values, axes, *_) in record["results"].items()
+    }
+    assert set(figures) == {
+        "gpu_tables.Tables.track_key_ns",
+        "gpu_tables.Tables.track_times_ceiling",
+        "gpu_machine.TableCeiling.track_key_ns",
+    }
+    assert figures["gpu_machine.TableCeiling.track_key_ns"]["insert", LABEL] == 2
+    assert figures["gpu_tables.Tables.track_key_ns"]["hive", "insert", LABEL] == pytest.approx(3)
+    assert figures["gpu_tables.Tables.track_times_ceiling"]["hive", "insert", LABEL] == pytest.approx(1.5)
+    assert sum(map(math.isfinite, figures["gpu_tables.Tables.track_times_ceiling"].values())) == 2  # others: NaN
+    assert record["date"] == 6000
+
+
+def test_a_record_of_another_card_is_refused(of_a_card, tmp_path, capsys):
+    folder, output = of_a_card.parent, tmp_path / "results"
+    campaign.use_installed(folder)
+    campaign.one(of_a_card, "cuda")
+    (output / "here").mkdir(parents=True)
+    (output / "here" / "machine.json").write_text(json.dumps({"machine": "here", "cpu": "Card 7", "version": 1}))
+    (output / "here" / "earlier.json").write_text(json.dumps({"card": CARD | {"memory_clock_mhz": 1593}}))
+    capsys.readouterr()
+    assert campaign.main(["measure", str(folder), "--device", "cuda", "--output", str(output)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("campaign: here has records of Card 7 with memory of 5120 bits at 1593 MHz, and this is ")
+    assert "GPUHASH_BENCH_MACHINE has to name another machine" in said
+    assert not (output / "here" / "cccccccc-campaign.json").exists()
+
+
+def test_a_package_that_sees_no_card(of_a_card, monkeypatch):
+    campaign.use_installed(of_a_card.parent)
+
+    def no_kernels():
+        raise gh.Unsupported("there is no CUDA code")
+
+    monkeypatch.setattr(card, "key_ceilings", no_kernels)
+    with pytest.raises(campaign.BadBuild, match=r"of a card cannot be measured: .*there is no CUDA code"):
+        campaign.one(of_a_card, "cuda")
+    assert not (of_a_card / "measured.json").exists()
+
+
+def test_the_installed_package_is_one_commit(of_a_card, capsys):
+    other = of_a_card.parent / ("d" * 40)
+    other.mkdir()
+    (other / "commit.json").write_text(json.dumps({"commit": other.name, "date": 7000}))
+    assert campaign.main(["installed", str(of_a_card.parent)]) == 2
+    assert "has 2 commits, and the installed package is the build of one" in capsys.readouterr().err
+    assert not (of_a_card / "built").exists()
 
 
 def test_a_process_that_ends_early_is_named(tmp_path, monkeypatch, capfd):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from subprocess import PIPE, STDOUT
 from types import SimpleNamespace
 
 import numpy as np
@@ -87,46 +85,106 @@ def test_exports_and_indices(two, monkeypatch):
 
 
 class Course:
-    """A course whose steps take seconds(which build, operation, round, whether it is the second look)."""
+    """A course whose steps take seconds(which build, operation, round, which look: 1, 2, and 3, 4 in new processes)."""
 
     operations = ("first", "second")
 
-    def __init__(self, seconds):
-        self.seconds, self.opened = seconds, 0
+    def __init__(self, seconds, what="fake"):
+        self.seconds, self.what, self.looks = seconds, what, 0
 
     def name(self, operation):
-        return f"fake {operation}"
+        return f"{self.what} {operation}"
 
     def open(self, build):
-        self.opened += 1
-        again = self.opened > 2 * compare_builds.BLOCKS
-        step = lambda operation, turn: self.seconds(build, operation, turn, again)  # noqa: E731
+        step = lambda operation, turn: self.seconds(build, operation, turn, self.looks)  # noqa: E731
         return SimpleNamespace(step=step, close=lambda: None)
 
 
-def slower_of(seconds, monkeypatch):
-    """What compare() finds of builds 0 and 1, at a limit of 10 %."""
+def slower_of(monkeypatch, *courses):
+    """(what compare() finds of builds 0 and 1 at a limit of 10 %, blocks of each look, names of the third)."""
+    blocks, asked = [], []
+    look = compare_builds.look
+
+    def counted(chosen, builds, many):
+        blocks.append(many)
+        for course in chosen:
+            course.looks = len(blocks)
+        return look(chosen, builds, many)
+
+    def in_a_process(builds, names, many):
+        asked.append(names)
+        return counted(compare_builds.of_courses(courses, names), lambda: contextlib.nullcontext(builds), many)
+
     monkeypatch.setattr(compare_builds, "copies", contextlib.nullcontext)
-    course = Course(seconds)
-    limits = {course.name(of): (0.1, "") for of in course.operations}
-    return compare_builds.compare([0, 1], [course], compare_builds.BLOCKS, limits)
+    monkeypatch.setattr(compare_builds, "look", counted)
+    monkeypatch.setattr(compare_builds, "in_a_process", in_a_process)
+    limits = {course.name(of): (0.1, "") for course in courses for of in course.operations}
+    return compare_builds.compare([0, 1], list(courses), compare_builds.BLOCKS, limits), blocks, asked
 
 
 @pytest.mark.parametrize(
-    ("of_b", "slower"),
+    ("of_b", "slower", "looks"),
     [
-        (lambda operation, look: 1.0, []),
-        (lambda operation, look: 1.09, []),
-        (lambda operation, look: 1.2 if operation == "second" else 0.5, ["fake second"]),
-        (lambda operation, look: 1.0 if look else 1.5, []),  # the second look does not confirm it
+        (lambda operation, look: 1.0, {}, 1),
+        (lambda operation, look: 1.09, {}, 1),
+        (lambda operation, look: 1.2 if operation == "second" else 0.5, {"fake second": 1.2}, 4),
+        (lambda operation, look: 1.0 if look > 1 else 1.5, {}, 2),  # the second look does not confirm it
+        (lambda operation, look: 1.0 if look > 2 else 1.5, {}, 3),  # nor a new process
+        (lambda operation, look: 1.0 if look > 3 else 1.5, {}, 4),  # nor another one
     ],
-    ids=["equal", "below the limit", "slower", "not confirmed"],
+    ids=["equal", "below the limit", "slower", "once", "twice", "in one process of two"],
 )
-def test_what_is_slower(of_b, slower, capsys, monkeypatch):
-    found = slower_of(lambda which, operation, turn, look: of_b(operation, look) if which else 1.0, monkeypatch)
-    assert found == slower
-    printed = capsys.readouterr().out
-    assert ("SLOWER" in printed) == bool(slower)
+def test_what_is_slower(of_b, slower, looks, capsys, monkeypatch):
+    course = Course(lambda which, operation, turn, look: of_b(operation, look) if which else 1.0)
+    found, blocks, asked = slower_of(monkeypatch, course)
+    assert found == pytest.approx(slower)
+    few, more, most = compare_builds.BLOCKS, compare_builds.MORE_BLOCKS, compare_builds.MOST_BLOCKS
+    assert blocks == [few, more, most, most][:looks]
+    assert asked == [list(slower) or ["fake first", "fake second"]] * max(looks - 2, 0)
+    assert ("SLOWER" in capsys.readouterr().out) == (looks == 4)
+
+
+def test_of_many_the_worst_are_looked_at_a_third_time(monkeypatch, capsys):
+    """One that is certain is enough for a failure; the others are named."""
+
+    def of(ratio):
+        return Course(
+            lambda which, operation, turn, look: ratio if which and operation == "first" else 1.0, f"by {ratio}"
+        )
+
+    found, _, asked = slower_of(monkeypatch, *(of(ratio) for ratio in (1.2, 1.9, 1.3, 1.8, 1.7)))
+    assert set(found) == {"by 1.9 first", "by 1.8 first", "by 1.7 first"}
+    assert [set(names) for names in asked] == [set(found)] * 2
+    said = capsys.readouterr().out
+    for ratio in (1.2, 1.3):
+        assert f"not looked at a third time, since others are slower still: by {ratio} first\n" in said
+
+
+def test_every_process_has_to_agree(monkeypatch):
+    """What the first one does not find slower is not, whatever the second one finds."""
+
+    def seconds(which, operation, turn, look):
+        return 1.2 if which and not (operation == "second" and look == 3) else 1.0
+
+    found, _, asked = slower_of(monkeypatch, Course(seconds))
+    assert list(found) == ["fake first"]
+    assert asked == [["fake first", "fake second"]] * 2
+
+
+def test_a_third_look_is_sure_of_the_limit_itself(monkeypatch):
+    """Four blocks of fifteen within the limit are enough to doubt; the second look asks for half of it."""
+    blocks = []
+
+    def seconds(which, operation, turn, look):
+        blocks.extend([look] * (which == 1 and turn == 0 and operation == "first"))
+        within = look > 2 and blocks.count(look) % 15 < 4
+        return 1.0 if not which else 1.09 if within else 1.2
+
+    assert slower_of(monkeypatch, Course(seconds))[0] == {}
+    assert 4 not in blocks  # the other process is not asked any more
+    assert compare_builds.is_certain([1.2] * 12 + [1.0] * 3, [1, 1.2], 0.1)
+    assert not compare_builds.is_certain([1.2] * 11 + [1.09] * 4, [1, 1.2], 0.1)
+    assert not compare_builds.is_certain([1.2] * 15, [1, 1.1], 0.1)
 
 
 def test_the_first_round_and_disturbed_ones_do_not_count(monkeypatch):
@@ -135,7 +193,35 @@ def test_the_first_round_and_disturbed_ones_do_not_count(monkeypatch):
     def seconds(which, operation, turn, look):
         return 0.1 + which if turn == 0 else 1 + which * (turn in (2, 4))
 
-    assert slower_of(seconds, monkeypatch) == []
+    assert slower_of(monkeypatch, Course(seconds))[0] == {}
+
+
+def test_a_process_that_takes_too_much_of_a_processor_ends(two, monkeypatch, capsys):
+    """By the processor's time: on a busy machine it may take long by the clock."""
+    monkeypatch.setattr(compare_builds, "MOST_SECONDS", 0)
+    assert compare_builds.main([str(build.folder) for build in two] + ["--only", "hive export*"]) == 2
+    assert "after hive export, 4+4, 1000 keys this process has taken more than 0 s of a proc" in capsys.readouterr().err
+
+
+def test_a_limit_of_processor_time_is_refused(two, monkeypatch, capsys):
+    """Linux counts in steps of its timer where there is one."""
+    monkeypatch.setattr(compare_builds.resource, "getrlimit", lambda what: (1000, -1))
+    assert compare_builds.main([str(build.folder) for build in two] + ["--only", "hive export*"]) == 2
+    assert "compare_builds: with a limit of processor time Linux counts it in steps of 4 ms" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", [0.5, 0.0])
+def test_a_time_that_is_too_short_does_not_count(monkeypatch, seconds):
+    """In one round of each block A had less than it took."""
+    course = Course(lambda which, operation, turn, look: seconds if turn == 3 and not which else 1.0)
+    assert slower_of(monkeypatch, course)[0] == {}
+    block = compare_builds.one_block(course, [0, 1], 0)
+    assert block == {"first": [1.0, 1.0], "second": [1.0, 1.0]}
+    never = Course(lambda which, operation, turn, look: 0.0)  # a ratio has to be a number all the same
+    assert compare_builds.look([never], lambda: contextlib.nullcontext([0, 1]), 1)[0] == {
+        "fake first": [1.0],
+        "fake second": [1.0],
+    }
 
 
 def test_a_second_look_opens_new_copies(two, monkeypatch):
@@ -151,11 +237,33 @@ def test_a_second_look_opens_new_copies(two, monkeypatch):
             return SimpleNamespace(step=lambda operation, turn: 1.0 if fast else 1.3, close=lambda: None)
 
     course = Luck(None)
-    assert compare_builds.compare(two, [course], compare_builds.BLOCKS, {"fake first": (0.1, "")}) == []
+    assert compare_builds.compare(two, [course], compare_builds.BLOCKS, {"fake first": (0.1, "")}) == {}
     again = opened[2 * compare_builds.BLOCKS :]
     assert len({build.path for build in again}) == len(again) == 2 * compare_builds.MORE_BLOCKS
     assert not {build.path for build in again} & {build.path for build in two}
     assert not any(build.path.exists() for build in again)
+
+
+def test_a_new_process_measures_copies(two, tmp_path):
+    """All of a course, of which one benchmark was asked for; what it cannot measure is said."""
+    opened = []
+
+    class Seen(Course):
+        def open(self, build):
+            opened.append(build.path)
+            return super().open(build)
+
+    compare_builds.write_seen(two, [Seen(lambda *_: 1.0)], 2, tmp_path / "seen.json")
+    assert len(set(opened)) == 4
+    assert not set(opened) & {build.path for build in two}
+    name = "hive export, 4+4, 1000 keys"
+    ratios, least = compare_builds.in_a_process(two, [name], 2)
+    assert list(ratios) == list(least) == [name]
+    assert len(ratios[name]) == 2
+    assert all(0.2 < ratio < 5 for ratio in ratios[name])
+    assert all(0 < seconds < 1 for seconds in least[name])
+    with pytest.raises(builds.BadBuild, match=r"could not measure again: compare_builds: --only 'nope' names no bench"):
+        compare_builds.in_a_process(two, ["nope"], 1)
 
 
 def test_a_copy_of_a_build(two, tmp_path):
@@ -198,9 +306,10 @@ def test_accepted_slowdowns(tmp_path):
     assert compare_builds.limit_of("hive erase, 4+4, 2^17 keys", 0.1, entries) == (0.1, "")
     of_the_tree = compare_builds.accepted_slowdowns(ROOT / "asv_bench" / "accepted.toml")
     assert all(0 < entry["percent"] < 100 for entry in of_the_tree)
-    path.write_text(ENTRY.replace("reason", "because"))
-    with pytest.raises(compare_builds.BadList, match="slowdown 1 lacks reason"):
-        compare_builds.accepted_slowdowns(path)
+    for without in (ENTRY.replace("reason", "because"), ENTRY.replace("keys are checked", "...")):
+        path.write_text(without)
+        with pytest.raises(compare_builds.BadList, match="slowdown 1 lacks reason"):
+            compare_builds.accepted_slowdowns(path)
     path.write_text("[[slowdown")
     with pytest.raises(compare_builds.BadList, match=r"accepted.toml is no TOML"):
         compare_builds.accepted_slowdowns(path)
@@ -211,13 +320,35 @@ def test_an_entry_counts_for_one_change(two, tmp_path, monkeypatch, capsys):
     path, before = tmp_path / "accepted.toml", tmp_path / "before.toml"
     path.write_text(ENTRY)
     limits = []
-    monkeypatch.setattr(compare_builds, "compare", lambda builds, courses, blocks, of: limits.append(of) or [])
+    monkeypatch.setattr(compare_builds, "compare", lambda builds, courses, blocks, of: limits.append(of) or {})
     command = [str(build.folder) for build in two] + ["--only", "hive *2^17*", "--accepted", str(path)]
     for earlier in ("", ENTRY):
         before.write_text(earlier)
         assert compare_builds.main([*command, "--accepted-in-a", str(before)]) == 0
     assert [of["hive insert, 4+4, 2^17 keys"][0] for of in limits] == [0.3, 0.1]
     assert "accepted up to 30%: hive insert, 4+4, 2^17 keys: keys are checked" in capsys.readouterr().out
+
+
+def test_a_failure_says_how_to_accept_it(two, tmp_path, monkeypatch, capsys):
+    """The entries that it prints accept it, once they have a reason."""
+    found = {"hive insert, 4+4, 2^17 keys": 1.154, "hive erase, 4+4, 2^17 keys": 2.0}
+    monkeypatch.setattr(compare_builds, "compare", lambda builds, courses, blocks, of: found)
+    assert compare_builds.main([str(build.folder) for build in two] + ["--only", "hive *2^17*"]) == 1
+    said = capsys.readouterr().out
+    assert 'asv_bench/accepted.toml, with the reason that it has\n(docs/benchmarks.md, "Accepting a slowdown")' in said
+    assert "beyond its limit: hive insert, 4+4, 2^17 keys, hive erase" in said
+    heading = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert "### Accepting a slowdown\n" in heading
+    path = tmp_path / "accepted.toml"
+    path.write_text(said[said.index("[[slowdown]]") : said.rindex("\n\n")])
+    with pytest.raises(compare_builds.BadList, match="slowdown 1 lacks reason"):
+        compare_builds.accepted_slowdowns(path)
+    path.write_text(path.read_text().replace('"..."', '"more is asked"'))
+    entries = compare_builds.accepted_slowdowns(path)
+    for name, ratio in found.items():
+        limit, reason = compare_builds.limit_of(name, 0.1, entries)
+        assert ratio - 1 <= limit < ratio - 1 + 0.01
+        assert reason == "more is asked"
 
 
 # ---- what cannot be compared -----------------------------------------------------------------------------------------
@@ -299,6 +430,58 @@ def test_counts_are_read(tmp_path):
     assert "1.0110  MORE" in instructions.table(*counts, slower)
 
 
+@pytest.mark.parametrize(
+    ("of_b", "slower", "times"),
+    [
+        ([1000] * 4, [], 1),
+        ([1020, 1000], [], 2),  # not again
+        ([1020, 1030, 1000, 1030], [], 4),  # once as few as A's
+        ([1020, 1030, 1017, 1030], [], 4),  # within the limit beside A's greatest
+        ([1020, 1030, 1018, 1030], ["one"], 4),
+    ],
+)
+def test_instructions_are_counted_until_it_is_certain(two, of_b, slower, times, monkeypatch, capsys):
+    """A takes 1000 to 1007 instructions. In copies, whose paths are equally long, both have each place once."""
+    seen = []
+
+    def count(pair, backends, package, folder):
+        seen.append([str(build.folder) for build in pair])
+        turn = len(seen) - 1
+        return [{"one": 1000 + 7 * (turn == 3)}, {"one": of_b[turn], "two": 5} if turn < 3 else {"one": of_b[turn]}]
+
+    monkeypatch.setattr(instructions, "count", count)
+    a, b, found = instructions.verdict(two, ["hive"], False, lambda name: (0.01, ""))
+    assert found == slower
+    assert len(seen) == times
+    assert (seen[0], seen[1:2]) == ([str(build.folder) for build in two], [seen[0]] * (times > 1))
+    for number, (x, y) in enumerate(seen[2:]):
+        assert (Path(x).name, Path(y).name) == (("x", "y"), ("y", "x"))[number]
+        assert Path(x).parent == Path(y).parent
+    if slower:
+        assert (a, b["one"]) == ({"one": 1007}, 1018)
+    assert ("counted in copies, since B does so again: one" in capsys.readouterr().out) == (times > 2)
+
+
+def test_a_copy_of_a_package_is_counted_as_one(tmp_path):
+    """All that runs, without sources; a folder without a package is copied as a library with its modules."""
+    whole = instructions.copied(builds.Build(PACKAGE.parent, "A"), tmp_path / "x")
+    assert instructions.has_package(whole)
+    assert (whole.name, whole.folder) == ("A", tmp_path / "x")
+    names = {path.name for path in whole.path.parent.iterdir()}
+    assert {"__init__.py", "_core", builds.LIBRARY} <= names
+    assert not list(whole.path.parent.rglob("*.pyx"))
+    bare = tmp_path / "bare"
+    shutil.copytree(PACKAGE / "gpuhash", bare / "gpuhash")
+    shutil.copy(PACKAGE / builds.LIBRARY, bare)
+    assert not instructions.has_package(instructions.copied(builds.Build(bare, "B"), tmp_path / "y"))
+
+
+def test_an_error_that_nobody_expects_is_no_slowdown(capsys):
+    assert compare_builds.ended(lambda: 1) == 1
+    assert compare_builds.ended(lambda: 1 // 0) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
 def test_equal_builds_have_equal_counts(two):
@@ -306,69 +489,3 @@ def test_equal_builds_have_equal_counts(two):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("beyond its limit: none")
-
-
-# ---- the commit to compare with --------------------------------------------------------------------------------------
-
-
-def git(where, *arguments):
-    name = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    command = ["git", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always", *arguments]
-    return subprocess.run(command, cwd=where, env=os.environ | name, check=True, capture_output=True, text=True).stdout
-
-
-@pytest.fixture
-def clone(tmp_path):
-    """A repository with .ci/compare and two commits, the last of which cannot be built, since it has no setup.py."""
-    where = tmp_path / "clone"
-    (where / ".ci").mkdir(parents=True)
-    for name in ("base", "compare"):
-        shutil.copy(ROOT / ".ci" / name, where / ".ci")
-    git(where, "init", "-q")
-    git(where, "add", ".")
-    git(where, "commit", "-qm", "first")
-    return where
-
-
-def compare_in(where, *arguments):
-    command = [".ci/compare", *arguments]
-    done = subprocess.run(command, cwd=where, stdout=PIPE, stderr=STDOUT, text=True, timeout=60)
-    return done.returncode, done.stdout
-
-
-def test_no_commit_to_compare_with(clone, tmp_path):
-    """A sentence, and no failure: the first commit, a shallow clone. Another commit than there is fails."""
-    status, words = compare_in(clone)
-    assert status == 0
-    assert words.startswith("There is no origin/main here: HEAD is compared with its parent.\n")
-    assert "HEAD has no parent in this clone\nNothing is compared: there is no commit to compare with." in words
-    status, words = compare_in(clone, "nope")
-    assert (status, words) == (2, "'nope' is no commit of this clone\n")
-    git(clone, "commit", "-qm", "second", "--allow-empty")
-    git(tmp_path, "clone", "-q", "--depth=1", f"file://{clone}", "shallow")
-    status, words = compare_in(tmp_path / "shallow")
-    assert status == 0
-    assert "HEAD has no parent in this clone, which is shallow (git fetch --unshallow)" in words
-
-
-def test_the_commit_to_compare_with(clone, tmp_path):
-    """Where HEAD has left origin/main; else the parent. No sources can be built, which says what was taken."""
-    first = git(clone, "rev-parse", "HEAD").strip()
-    git(clone, "commit", "-qm", "second", "--allow-empty")
-    git(tmp_path, "clone", "-q", str(clone), "other")
-    other = tmp_path / "other"
-    second = git(clone, "rev-parse", "HEAD").strip()
-
-    def taken(*arguments):
-        status, words = compare_in(other, *arguments)
-        assert status == 1
-        return words.strip().rpartition("/")[2].removesuffix(" cannot be built")
-
-    assert taken() == first  # HEAD is origin/main
-    with (other / ".ci" / "compare").open("a") as file:
-        file.write("\n")
-    assert taken() == second  # HEAD is origin/main, and there are changes
-    for _ in range(2):
-        git(other, "commit", "-qam", "more", "--allow-empty")
-    assert taken() == second  # the branch of HEAD has two more
-    assert taken("HEAD~3") == first

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # at the end, so that pygpuhash is the installed one
 history = pytest.importorskip("asv_bench.history", reason="asv_bench is in a checkout of the repository only")
+from asv_bench.harness import card  # noqa: E402
 from asv_bench.harness.asv_results import COLUMNS  # noqa: E402
 
 # ---- files of earlier benchmarks -------------------------------------------------------------------------------------
@@ -138,11 +140,19 @@ def test_what_asv_wrote_of_an_installed_package_is_kept(results, monkeypatch, ca
     assert capsys.readouterr().out == "asv has written no file of an installed package\n"
 
 
-def test_what_asv_wrote_of_a_card_and_of_a_python_without_a_version(results):
+def test_what_asv_wrote_of_a_card_and_of_a_python_without_a_version(results, monkeypatch, capsys):
     folder = results / "here"
     rows = {"gpu_calls.SmallCall.track_host_us": [[3.0], [["'hive'"]], "2", 5, 0.1]}
     (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows}))
+    monkeypatch.setattr(card.gh, "devices", lambda: [SimpleNamespace(name="cpu", model="x86-64")])
     assert history.keep(results) == [folder / "01234567-cuda-py3.12.json"]
+    assert "card" not in json.loads((folder / "01234567-cuda-py3.12.json").read_text())
+    assert "history: the package sees no card cuda, so that" in capsys.readouterr().err
+    monkeypatch.setattr(card, "identity", lambda: {"model": "Card 7", "memory_clock_mhz": 2619})
+    (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows}))
+    assert history.keep(results) == [folder / "01234567-cuda-py3.12.json"]
+    record = json.loads((folder / "01234567-cuda-py3.12.json").read_text())
+    assert record["card"] == {"model": "Card 7", "memory_clock_mhz": 2619}
     absent = str(folder / "python3")
     (folder / "01234567-existing-x.json").write_text(json.dumps(EXISTING | {"results": rows, "python": absent}))
     with pytest.raises(history.BadHistory, match=r"'.*here/python3' does not say its version"):
@@ -191,6 +201,7 @@ def test_committed_results_are_of_today():
         assert machine["os"] == "Linux", path
         for name, row in record["results"].items():
             assert name in listed, (path, name)
+            assert None not in row[0], (path, name)  # a failure, beside which asv-spyglass compares nothing
             if row[2] == listed[name]["version"]:
                 for axis, known in zip(row[1], listed[name]["params"], strict=True):
                     assert set(axis) <= set(known), (path, name)
@@ -220,7 +231,7 @@ def test_lists_of_parameters_are_the_same_everywhere():
     listed = json.loads((history.RESULTS / "benchmarks.json").read_text())
     assert json.loads(done.stdout) == listed, "python -m asv_bench.history list"
     units = {entry["unit"] for entry in listed.values() if isinstance(entry, dict)}
-    assert units <= {"ns", "us", "ms", "ns/key", "bytes"}
+    assert units <= {"ns", "us", "ms", "ns/key", "bytes", "times the ceiling"}
 
 
 OTHERS = ("pandas", "polars", "numpy", "cupy.unique", "torch.unique", "searchsorted", "bisect", "sortedcontainers")
@@ -244,6 +255,8 @@ def test_the_configuration_of_asv():
     modules = {name.partition(".")[0] for name in searched}
     assert {"cpu_tables", "cpu_calls", "gpu_tables"} <= modules
     assert not modules & {"wall_clock", "cpu_machine", "gpu_machine", "cpu_threads", "build"}
+    of_a_card = {name for name in searched if name.startswith("gpu_tables.Tables.")}
+    assert of_a_card == {f"gpu_tables.Tables.{card.RATIO}"}  # a slower card is no regression
 
 
 def test_no_other_library_is_searched_for_regressions():
@@ -281,12 +294,11 @@ def test_figures_that_no_graph_shows(site, results):
 
 
 def test_regressions_that_are_none(site, results):
-    entries = [["wall_clock.FindHit.track_ns_per_key(a)"], ["cpu_memory.Memory.track_bytes_per_key"]]
+    false = ["wall_clock.FindHit.track_ns_per_key(a)", "gpu_tables.Tables.track_key_ns(a)"]
+    entries = [*([name] for name in false), ["cpu_memory.Memory.track_bytes_per_key"]]
     (site / "regressions.json").write_text(json.dumps({"regressions": entries}))
     faults = history.check(site, results)[1:]
-    assert faults == [
-        "regressions: wall_clock.FindHit.track_ns_per_key(a) is in the list, but not the library's figure"
-    ]
+    assert faults == [f"regressions: {name} is in the list, but not the library's figure" for name in false]
 
 
 @pytest.mark.slow
@@ -299,6 +311,7 @@ def test_asv_publishes_the_committed_results(tmp_path):
     clone, site = tmp_path / "clone", tmp_path / "site"
     subprocess.run(["git", "clone", "-q", "--no-checkout", f"file://{ROOT}", clone], check=True)
     subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=clone, check=False)  # refused on main itself
+    subprocess.run(["git", "tag", "v0.1.0", "HEAD~1"], cwd=clone, check=True)  # as a release is tagged
     shutil.copytree(
         ROOT / "asv_bench", clone / "asv_bench", ignore=shutil.ignore_patterns("env", "html", "ci", "__pycache__")
     )
@@ -306,6 +319,9 @@ def test_asv_publishes_the_committed_results(tmp_path):
     done = subprocess.run(command, cwd=clone / "asv_bench", capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Couldn't find" not in done.stdout
+    index = json.loads((site / "index.json").read_text())
+    tagged = subprocess.run(["git", "rev-parse", "HEAD~1"], cwd=clone, capture_output=True, text=True).stdout.strip()
+    assert index["revision_to_hash"][str(index["tags"]["v0.1.0"])] == tagged
     assert history.check(site, clone / "asv_bench" / "results") == []
     graphs = history.published(site, "gpu_tables.FindHit.track_ns_per_key")
     assert max(len(points) for path, points in graphs if "machine-nvidia-h200" in path) >= 9

@@ -184,7 +184,43 @@ def test_history_without_a_ceiling_is_of_times(results):
     assert "ns/key" in text
 
 
+def of_tables(commit, date, ns, ceiling=None):
+    """A record of a card, with the ceiling of its own run or without one."""
+    axes, version = [["'hive'"], ["'insert'"], ["'4+4, 2^20 keys'"]], ["1", 0, None]
+    results = {"gpu_tables.Tables.track_key_ns": [[ns], axes, *version]}
+    if ceiling:
+        results["gpu_machine.TableCeiling.track_key_ns"] = [[ceiling], axes[1:], *version]
+        results["gpu_tables.Tables.track_times_ceiling"] = [[ns / ceiling], axes, *version]
+    record = asv(commit, date, [0.5, 0.5]) | {"results": results}
+    return record | ({"card": {"model": "a card", "memory_clock_mhz": 2619}} if ceiling else {})
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_slower_card_is_no_slower_library(results, older):
+    """A figure is the share of the ceiling of its own run; where an older record has none, times are drawn beside."""
+    listed = json.loads((RESULTS / "benchmarks.json").read_text())
+    units = json.loads((results / "benchmarks.json").read_text())
+    units |= {name: of for name, of in listed.items() if ".Table" in name and name.startswith("gpu_")}
+    (results / "benchmarks.json").write_text(json.dumps(units))
+    records = {"cccccccc": (3, 0.5, 0.25), "dddddddd": (4, 1.0, 0.5)} | ({"eeeeeeee": (2, 0.5)} if older else {})
+    for commit, record in records.items():
+        (results / "card" / f"{commit}-campaign.json").write_text(json.dumps(of_tables(commit, *record)))
+    text, left_out = page.build(results)
+    assert left_out == []
+    parsed = Page(text)
+    check_figures(parsed, results)
+    shown = {
+        line[3][0]: (line[4][1], line[6][1], line[7][1]) for line in parsed.tables[1][1:] if ".Tables." in line[0][0]
+    }
+    expected = {"cccccccc": ("0.5", "0.25", "0.5"), "dddddddd": ("1.0", "0.5", "0.5")}
+    assert shown == expected | ({"eeeeeeee": ("0.5", None, None)} if older else {})
+    assert [title.startswith("Tables, insert") for title in parsed.plots].count(True) == 1 + older
+    machine = dict(zip((cell[0] for cell in parsed.tables[-1][0]), parsed.tables[-1][1], strict=True))
+    assert machine["card's memory, MHz"][1] == "2619"
+
+
 BROKEN = {
+    "a card": (json.dumps(asv("c", 1, [0.5, 1.5]) | {"card": "no object"}), "its card is no object"),
     "no JSON": ("{", "it is no JSON"),
     "a list": ("[1]", "it is no object"),
     "no commit": (json.dumps({"rows": []}), "it has no 'commit'"),
@@ -332,6 +368,29 @@ def test_the_page_of_the_committed_results_in_chromium(tmp_path):
                 assert values == sorted(values, reverse=order == "descending")
             assert said == []
             assert asked == [out.as_uri()]
+        pictures(browser, out.as_uri())
+
+
+OF_HISTORY = """
+for (const section of document.querySelectorAll("section")) if (section.id != "history") section.remove();
+const own = document.querySelector("#history");
+own.querySelector("p").remove();
+const first = [...own.querySelectorAll("h3")].findIndex(head => head.textContent == "intel-xeon-16, cpu_tables");
+const kept = [...own.children].indexOf(own.querySelectorAll("h3")[first]);
+[...own.children].forEach((of, i) => { if (i > 0 && i < kept) of.remove(); });
+"""
+
+
+def pictures(browser, address):
+    """What docs/benchmarks.md shows, into build/page: the history of one machine, and the page on a phone."""
+    folder = Path(__file__).resolve().parents[2] / "build" / "page"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, wide, high, script in (("history", 1280, 1185, OF_HISTORY), ("narrow", 400, 1100, "")):
+        tab = browser.new_page(viewport={"width": wide, "height": high}, color_scheme="light")
+        tab.goto(address)
+        tab.evaluate(f"() => {{{script}}}")
+        tab.screenshot(path=folder / f"{name}.png")
+        assert (folder / f"{name}.png").stat().st_size > 10_000
 
 
 def test_figures_are_shown_with_three_digits():

@@ -50,6 +50,7 @@ PLANTED = {
         {"processor time": "linear_probe export, 4+4, 1000 keys", "instructions": "linear_probe export, 1000 keys"},
     ),
 }
+PROCESSES = 2  # of the third look
 MODULES = {"instructions": "instructions", "processor time": "compare_builds"}
 
 
@@ -95,9 +96,12 @@ def test_a_planted_slowdown_is_found(base, name, tmp_path, say):
         if gate == "instructions" and shutil.which("valgrind") is None:
             continue
         status, lines = run(gate, base, planted)
-        [line] = [line for line in lines if line.startswith(f"{benchmark} ") and line.endswith(("SLOWER", "MORE"))]
-        assert status == 1
-        say("planted slowdowns", f"{name}: {' '.join(line.split())}")
+        assert status == 1, "\n".join(lines)
+        found = [line for line in lines if line.startswith(f"{benchmark} ") and line.endswith(("SLOWER", "MORE"))]
+        assert len(found) == (1 if gate == "instructions" else PROCESSES), "\n".join(lines)
+        assert benchmark in lines[-1].partition("beyond its limit: ")[2]
+        assert f'benchmark = "{benchmark}"' in lines
+        say("planted slowdowns", f"{name}: {' '.join(found[-1].split())}; {lines[-1].partition(';')[0]}")
 
 
 @pytest.mark.parametrize("gate", MODULES)

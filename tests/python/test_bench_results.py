@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 import threading
 import time
@@ -188,10 +189,15 @@ def test_results_for_asv(tmp_path):
 
 def test_results_for_asv_of_a_gpu(tmp_path):
     run = RUN | {"machine": "here", "python": "3.12.3", "numpy": "2.0"}
-    path = asv_results.write(tmp_path, run, [row(device="cuda")], 1 << 20)
-    [(name, [_, axes, *_])] = json.loads(path.read_text())["results"].items()
+    run["cards"] = {"cuda": {"model": "Card 7", "memory_clock_mhz": 2619}}
+    rows = [row(device="cuda"), row(device="cuda", load=0.9), row(device="cuda", backend="stadium")]
+    path = asv_results.write(tmp_path, run, rows, 1 << 20)
+    record = json.loads(path.read_text())
+    [(name, [values, axes, *_])] = record["results"].items()
     assert name == "gpu_tables.FindHit.track_ns_per_key"
-    assert axes == [["'hive'"], ["'2^20'"], ["0.5"], ["'4+4'"]]
+    assert axes == [["'hive'", "'stadium'"], ["'2^20'"], ["0.5", "0.9"], ["'4+4'"]]
+    assert values == pytest.approx([10, 10, 10, math.nan], nan_ok=True)  # which was not measured
+    assert record["card"] == {"model": "Card 7", "memory_clock_mhz": 2619}
 
 
 def test_the_whole_report():

@@ -17,8 +17,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # at the end, so that pygpuhash is the installed one
 WHY = "asv_bench is in a checkout of the repository only"
-behind_bus, figures, cuckoo = (
-    pytest.importorskip(f"asv_bench.{name}", reason=WHY) for name in ("behind_bus", "figures", "harness.cuckoo")
+behind_bus, figures, cuckoo, stadium_lanes = (
+    pytest.importorskip(f"asv_bench.{name}", reason=WHY)
+    for name in ("behind_bus", "figures", "harness.cuckoo", "harness.stadium_lanes")
 )
 
 # What CUDA C++ has and C++ has not, for kernels whose threads do not wait for each other.
@@ -109,3 +110,46 @@ def test_behind_bus_in_small(tmp_path, capsys):
     assert "| 16        | in-core miss" in said
     rows = json.loads(next(tmp_path.rglob("behind-bus-cpu.json")).read_text())["rows"]
     assert {row["batch"] for row in rows if row["what"] == "hit"} >= {1024, 8192}
+
+
+# ---- the model of lanes ----------------------------------------------------------------------------------------------
+
+
+def test_lanes_of_a_warp_that_goes_on_are_busy():
+    """In a warp whose stack is emptied after 256 elements fewer lanes have a job; every key is booked."""
+    found = {run: stadium_lanes.shares(1 << 13, 0.8, run) for run in (32, 256, 2048)}
+    jobs = [of["jobs"] for of in found.values()]
+    assert jobs == sorted(jobs)
+    assert jobs[0] < 0.6 < jobs[1] < 0.85 < 0.95 < jobs[2] < 1
+    for of in found.values():
+        # 32 lanes with at most 8 tickets of 64 values each
+        assert 0.2 < of["comparing"] < 0.9
+        assert 1 / 32 <= of["in it"] < 0.15
+    fuller = stadium_lanes.shares(1 << 13, 0.95, 256)
+    assert fuller["jobs"] < found[256]["jobs"]
+
+
+def test_a_key_goes_on_where_its_group_is_full_and_again_where_it_lost():
+    board = stadium_lanes.Board(64, 0.5)
+    board.stride[:4] = 3
+    board.info[:4] = 9
+    board.tickets[5, :7] = 9
+    keys, at = np.arange(4), np.array([5, 5, 2, 2])
+    booked, hits, after = board.visit(keys, at)
+    assert sorted(booked) == [False, False, True, True]
+    assert booked[:2].sum() == booked[2:].sum() == 1
+    assert (hits.tolist(), after.tolist()) == ([7, 7, 0, 0], at.tolist())
+    booked, hits, after = board.visit(keys[:2], at[:2])
+    assert (booked.tolist(), hits.tolist(), after.tolist()) == ([False] * 2, [8, 8], [8 % board.groups] * 2)
+
+
+def test_primes():
+    assert [stadium_lanes.prime_from(n) for n in (2, 4, 8, 24, 97)] == [2, 5, 11, 29, 97]
+
+
+def test_the_command_prints_the_shares(monkeypatch, capsys):
+    monkeypatch.setattr(stadium_lanes, "shares", lambda n, load, run: {"jobs": 0.5, "comparing": 0.25, "in it": 0.125})
+    stadium_lanes.main(0.8, 256)
+    said = capsys.readouterr().out
+    assert said.startswith("load 0.8, 256 elements a warp: 50.0% of lanes have a job in a visit; in\n25.0% of visits ")
+    assert said.endswith("by 12.5% of lanes\n")
