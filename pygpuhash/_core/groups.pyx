@@ -80,8 +80,8 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
           uintptr_t counts, uintptr_t codes, uintptr_t size, uintptr_t scratch, size_t nbytes, uintptr_t stream,
           uintptr_t values=0, uint32_t value_bytes=0, uint32_t value_type=0, uintptr_t sums=0, uintptr_t means=0,
           uintptr_t low=0, uintptr_t high=0, uintptr_t first_rows=0, bint waits=True):
-    """How many groups there are, which is at the address `size` on the device, too. waits: for the stream; otherwise the
-    answer is 0."""
+    """How many groups there are, which is at the address `size` on the device, too. waits: for the stream; otherwise
+    the answer is 0."""
     cdef uint64_t groups = 0
     cdef gpuhash_group_request r
     cdef gpuhash_error err
