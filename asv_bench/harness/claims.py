@@ -237,9 +237,9 @@ CLAIMS = (
         "inserts by 3.5 to 9.1",
         "V.B",
         beats_classic("insert"),
-        "slower in a range of 10^4, where threads meet on few chunks and a batch has three pieces for 16 threads; faster "
-        "by 1.3, 2.5, 4.3, 6.3, 7.2, 9.0 from 3 * 10^4 on. Before ADR 61, by which updates do not take shared chunks "
-        "away from one another, 0.8 to 1.5",
+        "slower in a range of 10^4, where threads meet on few chunks and a batch has three pieces for 16 threads; "
+        "faster by 1.3, 2.5, 4.3, 6.3, 7.2, 9.0 from 3 * 10^4 on. Before ADR 61, by which updates do not take shared "
+        "chunks away from one another, 0.8 to 1.5",
     ),
     Claim(
         "skiplist",
