@@ -536,7 +536,7 @@ def join_indexer(
             raise ValueError(f"{column.what} has shape {column.shape}: pass a one-dimensional column")
     if one.length + other.length >= _host_rows.SHORT:
         one, other = _host_rows.as_numbers((one, other), nulls, floats, table)
-    few = _number_verbs.join(few_numbers(one), few_numbers(other), table)
+    few = None if of_numpy else _number_verbs.join(few_numbers(one), few_numbers(other), table)  # tried above
     arrays = None if few else both_for_table(one, other, floats, table)
     if few is not None:
         at, codes = few
