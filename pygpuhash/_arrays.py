@@ -20,6 +20,7 @@ How elements get there without a change is `_numbers`'.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ __all__ = [
     "operands",
     "output",
     "refuse_short",
+    "step_of_sample",
     "store_dtype",
     "table_dtype",
     "to_base",
@@ -99,6 +101,12 @@ def store_dtype(dtype: np.dtype[Any], *, keys: bool) -> np.dtype[Any]:
     if dtype.kind == "f":
         return np.dtype(np.uint32 if keys else np.float32)
     return np.dtype(np.int32 if dtype.kind == "i" else np.uint32)
+
+
+def step_of_sample(rows: int, sample: int) -> int:
+    """How far apart the rows of a sample are: with no small factor, so that they do not meet one place of a period."""
+    most = rows // sample
+    return max((step for step in range(max(most - 12, 1), most + 1) if math.gcd(step, 2 * 3 * 5 * 7) == 1), default=1)
 
 
 def to_store(given: Any, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:

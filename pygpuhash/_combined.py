@@ -142,7 +142,7 @@ class _Batch:
     def sample(self) -> Callable[[], _device_groups.Groups]:
         """Queue counts of a sample's keys."""
         with _cuda.current(self.ordinal):
-            part = self.bits[:: _step(self.n // _SAMPLE)]
+            part = self.bits[:: _arrays.step_of_sample(self.n, _SAMPLE)]
             part = part.contiguous() if _tensors.library_of(part) == "torch" else part.copy()
         return self.groups(part, False, counts=True)
 
@@ -220,11 +220,6 @@ class _Batch:
         status: np.ndarray[Any, Any] = np.where(own == _DONE, _NOT, own).astype(own.dtype)[codes]
         status[first] = own
         return status
-
-
-def _step(most: int) -> int:
-    """The largest step with no small factor, so that it does not meet the same place of a period each time."""
-    return max((step for step in range(max(most - 12, 1), most + 1) if math.gcd(step, 2 * 3 * 5 * 7) == 1), default=1)
 
 
 def _repeat(batches: list[_Batch]) -> bool:

@@ -22,7 +22,8 @@ Array = np.ndarray[Any, Any]
 _INDEX = np.dtype(np.int64)
 _FLOAT = np.dtype(np.float64)
 _LONG = 1 << 12  # elements from which it pays to look for a step
-_SAMPLE, _MANY = 1 << 14, 0.7  # elements of a sample, and which part of them are different where many keys are
+_SAMPLE = 1 << 14  # elements
+_CACHED, _MANY = 0.24, 0.7  # parts of a sample that are different: a table combines so few in a cache; keys are many
 _ALONE = 2  # threads above which a table takes more rows a second than one thread does with an index
 _THREADS = 4  # above which a table reduces more rows a second than one thread does whose keys need no table
 
@@ -170,21 +171,25 @@ def _index_of(
     if keys.size >= few:
         if few or not _is_for_one_thread(keys, table):
             return None
-        if if_few_keys and _has_many(keys, floats, table):  # a table has what belongs to a key beside it
+        if if_few_keys and not _gains_by_index(keys, floats, table):
             return None
     index = _index(keys, floats, table, counts)
     index.add_numbers(SCHEMAS[keys.dtype], keys, codes)
     return index
 
 
-def _has_many(keys: Array, floats: str, table: dict[str, Any]) -> bool:
-    """Are most keys different in a sample of the whole column?"""
+def _gains_by_index(keys: Array, floats: str, table: dict[str, Any]) -> bool:
+    """Does a column that is counted or reduced gain by an index, by a sample of the whole?
+
+    A table combines equal keys in a cache if they are very few, and has what belongs to a key beside it, which is
+    faster if most keys are different.
+    """
     if keys.size < 2 * _SAMPLE:
-        return False
-    sample = keys[:: keys.size // _SAMPLE].copy()
+        return True
+    sample = keys[:: _arrays.step_of_sample(keys.size, _SAMPLE)].copy()
     index = _index(sample, floats, table)
     index.add_numbers(SCHEMAS[keys.dtype], sample)
-    return index.size > _MANY * sample.size
+    return _CACHED * sample.size < index.size <= _MANY * sample.size
 
 
 def _is_for_one_thread(keys: Array, table: dict[str, Any]) -> bool:

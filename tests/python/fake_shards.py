@@ -6,6 +6,7 @@ import ctypes
 import sys
 from typing import Any
 
+import fake_libraries
 import numpy as np
 
 import pygpuhash as gh
@@ -175,3 +176,16 @@ class Local(sharded.Local):
 def local(cuda: Any) -> Any:
     """A function that makes a transport to devices of a fake driver."""
     return type("Local", (Local,), {"cuda": cuda, "__module__": sys.modules[__name__].__name__})
+
+
+def cupy(monkeypatch: Any, cuda: Any) -> Any:
+    """A CuPy whose new arrays are on the card that is current."""
+    library = fake_libraries.cupy(monkeypatch)
+
+    def empty(shape: Any, dtype: Any) -> Any:
+        array = fake_libraries.ndarray(shape, dtype)
+        array.data.device_id = cuda.contexts[-1] if cuda.contexts else fake_libraries.ndarray.current_device
+        return array
+
+    monkeypatch.setattr(library, "empty", empty)
+    return library

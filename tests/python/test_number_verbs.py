@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pygpuhash as gh
-from pygpuhash import _number_verbs, _verb_inputs, verbs
+from pygpuhash import _arrays, _number_verbs, _verb_inputs, verbs
 from pygpuhash.columns import _direct
 
 INTEGERS = [np.dtype(f"{kind}{width}") for kind in "iu" for width in (1, 2, 4, 8)]
@@ -324,11 +324,17 @@ def test_long_columns(distinct, threads, far, monkeypatch):
             assert result == pytest.approx(float(getattr(keys[keys == key] % 7, op)()))
 
 
+@pytest.mark.parametrize(("most", "step"), [(0, 1), (1, 1), (10, 1), (12, 11), (130, 127), (1024, 1021)])
+def test_steps_of_a_sample_share_no_small_factor(most, step):
+    assert _arrays.step_of_sample(100 * most + 99, 100) == step
+
+
 def test_which_long_columns_an_index_takes(monkeypatch):
-    """Those of few keys, in a sample of the whole column; all for codes and means; none with many threads."""
+    """Those of neither very few nor many keys in a sample; all for codes and means; none with many threads."""
     monkeypatch.setattr(_number_verbs, "_SAMPLE", 100)
     random = np.random.default_rng(1).integers(0, 2**62, 4000)
     few, many, sorted_pairs = random[np.arange(4000) % 60], random, np.repeat(random[:2000], 2)
+    very_few = random[np.arange(4000) % 7]
 
     def takes(verb, keys, *more, threads=1):
         return getattr(_number_verbs, verb)(keys, *more, "numbers", {"threads": threads}, 0) is not None
@@ -336,9 +342,10 @@ def test_which_long_columns_an_index_takes(monkeypatch):
     assert takes("value_counts", few)
     assert not takes("value_counts", few, threads=3)
     assert not takes("value_counts", many)
+    assert not takes("value_counts", very_few)
     assert not takes("value_counts", sorted_pairs)
     assert not takes("factorize", many, threads=3)
-    for keys in (few, many, sorted_pairs):
+    for keys in (very_few, few, many, sorted_pairs):
         assert takes("factorize", keys)
         assert takes("group_reduce", keys, keys, "mean", np.dtype("f8"))
         assert takes("group_reduce", keys, keys, "sum", np.dtype("i8")) == (keys is few)

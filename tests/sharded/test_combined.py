@@ -43,15 +43,7 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def cupy(cuda, monkeypatch):
-    library = fake_libraries.cupy(monkeypatch)
-
-    def empty(shape, dtype):
-        array = fake_libraries.ndarray(shape, dtype)
-        array.data.device_id = cuda.contexts[-1] if cuda.contexts else library.ndarray.current_device
-        return array
-
-    monkeypatch.setattr(library, "empty", empty)
-    return library
+    return fake_shards.cupy(monkeypatch, cuda)
 
 
 @pytest.fixture
@@ -163,11 +155,6 @@ def test_a_sample_says_whether_it_pays(cuda, cupy, make, monkeypatch):
 def test_keys_of_a_batch_from_those_of_a_sample(times, keys):
     batch = SimpleNamespace(n=10_000, on_host=np.asarray)
     assert _combined._Batch.keys_at_least(batch, SimpleNamespace(counts=times)) == keys
-
-
-@pytest.mark.parametrize(("most", "step"), [(0, 1), (1, 1), (10, 1), (12, 11), (130, 127), (1024, 1021)])
-def test_steps_of_a_sample_share_no_small_factor(most, step):
-    assert _combined._step(most) == step
 
 
 def test_shapes_and_tags(cuda, cupy, make):

@@ -35,15 +35,7 @@ def cuda(monkeypatch):
 @pytest.fixture
 def cupy(cuda, monkeypatch):
     fake_shards.collect(monkeypatch, cuda)
-    library = fake_libraries.cupy(monkeypatch)
-
-    def empty(shape, dtype):
-        array = fake_libraries.ndarray(shape, dtype)
-        array.data.device_id = cuda.contexts[-1]
-        return array
-
-    monkeypatch.setattr(library, "empty", empty)
-    return library
+    return fake_shards.cupy(monkeypatch, cuda)
 
 
 @pytest.fixture(params=[1, 3])
