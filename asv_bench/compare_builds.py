@@ -324,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ended(program: Callable[[], int]) -> int:
-    """Its status: 1 means that something is slower, and an error that nobody expects is another one."""
+    """The exit status of a gate's program: what the program returns, 1 if something is slower; 2 if it raises."""
     try:
         return program()
     except Exception:

@@ -150,19 +150,10 @@ class Place:
         return _streams.working_on(self.array, self.ordinal, self.stream)
 
 
-def group(
-    where: Place,
-    dtype: np.dtype[Any],
-    first: bool,
-    *,
-    counts: bool = False,
-    codes: bool = False,
-    values: Values | None = None,
-    rows: bool = False,
-) -> Groups:
+def group(where: Place, dtype: np.dtype[Any], first: bool, **asked: Any) -> Groups:
     """The groups of an array, which `serves` has allowed, in the order of first appearance or in any; within
-    `where.on_device()`. rows: their first rows, too, of groups in that order."""
-    return begin(where, dtype, first, counts=counts, codes=codes, values=values, rows=rows, waits=True)()
+    `where.on_device()`. asked: as of `begin`."""
+    return begin(where, dtype, first, waits=True, **asked)()
 
 
 def begin(
@@ -176,8 +167,9 @@ def begin(
     rows: bool = False,
     waits: bool = False,
 ) -> Callable[[], Groups]:
-    """Queue what finds the groups. What it gives waits for them, and is called within the same context.
+    """Queue what finds the groups, which the function that it gives waits for, within the same context.
 
+    rows : their first rows, too, of groups in the order of first appearance.
     waits : for the stream at once, which takes less time.
     """
     ops = () if values is None else values.ops

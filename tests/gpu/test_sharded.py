@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import on_cards
 import pytest
 
 import pygpuhash as gh
@@ -14,40 +15,6 @@ pytestmark = pytest.mark.gpu2
 
 CARDS = ["cuda:0", "cuda:1"]
 N = 300_007
-
-
-class Cupy:
-    def __init__(self):
-        self.module = pytest.importorskip("cupy")
-
-    def put(self, array, card=0):
-        with self.module.cuda.Device(card):
-            return self.module.asarray(array)
-
-    def get(self, array):
-        return self.module.asnumpy(array)
-
-    def card(self, array):
-        return array.device.id
-
-
-class Torch:
-    def __init__(self):
-        self.module = pytest.importorskip("torch")
-
-    def put(self, array, card=0):
-        return self.module.from_numpy(np.ascontiguousarray(array)).to(f"cuda:{card}")
-
-    def get(self, array):
-        return array.cpu().numpy()
-
-    def card(self, array):
-        return array.device.index
-
-
-@pytest.fixture(params=[Cupy, Torch])
-def library(request):
-    return request.param()
 
 
 @pytest.fixture(params=[1, 3])
@@ -65,20 +32,20 @@ def distinct(seed, n=N):
 
 @pytest.mark.parametrize("backend", ["linear_probe", "slab_hash", "hive", "skiplist", "stadium"])
 @pytest.mark.parametrize("card", [0, 1])
-def test_operations_are_those_of_a_dict(library, chunks, backend, card):
+def test_operations_are_those_of_a_dict(on_a_card, chunks, backend, card):
     keys = distinct(3)
     values = keys // 3
     half = len(keys) // 2
     with make(chunks, backend=backend) as table:
-        put, get = (lambda array: library.put(array, card)), library.get
+        put, get = (lambda array: on_a_card.put(array, card)), on_a_card.get
         assert get(table.insert(put(keys[:half]), put(values[:half]))).all()
         mask = table.insert_or_assign(put(keys), put(values + 1))
-        assert library.card(mask) == card
+        assert on_a_card.card(mask) == card
         assert np.array_equal(get(mask), np.arange(len(keys)) >= half)
         assert not get(table.accumulate(put(keys), put(values))).any()
         assert not get(table.accumulate(put(keys), 1)).any()
         found_values, found = table.find(put(np.concatenate([keys, ~keys])))
-        assert library.card(found_values) == library.card(found) == card
+        assert on_a_card.card(found_values) == on_a_card.card(found) == card
         assert np.array_equal(get(found), np.arange(2 * len(keys)) < len(keys))
         assert np.array_equal(get(found_values)[: len(keys)], 2 * values + 2)
         assert get(table.erase(put(keys[::2]))).all()
@@ -92,21 +59,21 @@ def test_operations_are_those_of_a_dict(library, chunks, backend, card):
 @pytest.mark.parametrize(
     ("key", "value"), [("int32", "float32"), ("uint32", None), ("int16", "int16"), ("float64", "i8")]
 )
-def test_dtypes(library, chunks, key, value):
+def test_dtypes(on_a_card, chunks, key, value):
     keys = np.unique(np.random.default_rng(1).integers(0, 2**14, 20_000)).astype(key)
     with make(chunks, key_dtype=key, value_dtype=value, shards=5) as table:
-        given = [] if value is None else [library.put(np.arange(len(keys)).astype(value))]
-        put = library.put(keys.view("int32")) if key == "uint32" else library.put(keys)
-        assert library.get(table.insert(put, *given)).all()
+        given = [] if value is None else [on_a_card.put(np.arange(len(keys)).astype(value))]
+        put = on_a_card.put(keys.view("int32")) if key == "uint32" else on_a_card.put(keys)
+        assert on_a_card.get(table.insert(put, *given)).all()
         values, found = table.find(put)
-        assert library.get(found).all()
+        assert on_a_card.get(found).all()
         if value is not None:
-            assert np.array_equal(library.get(values), np.arange(len(keys)).astype(value))
+            assert np.array_equal(on_a_card.get(values), np.arange(len(keys)).astype(value))
         assert table.contains(keys).all()
         table.check()
 
 
-def test_threads_of_both_cards(library, chunks):
+def test_threads_of_both_cards(on_a_card, chunks):
     """Each card has batches of its own, at the same time."""
     with make(chunks) as table:
         failures = []
@@ -115,11 +82,11 @@ def test_threads_of_both_cards(library, chunks):
             try:
                 for turn in range(6):
                     keys = distinct(100 + card * 10 + turn, 200_000)
-                    put = library.put(keys, card)
-                    assert library.get(table.insert(put, put)).all()
+                    put = on_a_card.put(keys, card)
+                    assert on_a_card.get(table.insert(put, put)).all()
                     values, found = table.find(put)
-                    assert library.get(found).all()
-                    assert np.array_equal(library.get(values), keys)
+                    assert on_a_card.get(found).all()
+                    assert np.array_equal(on_a_card.get(values), keys)
             except BaseException as error:
                 failures.append(error)
 
@@ -132,18 +99,18 @@ def test_threads_of_both_cards(library, chunks):
         table.check()
 
 
-def test_a_batch_on_each_card(library, chunks):
+def test_a_batch_on_each_card(on_a_card, chunks):
     parts = [distinct(20), distinct(21, 100_000)]
-    keys = [library.put(own, card) for card, own in enumerate(parts)]
+    keys = [on_a_card.put(own, card) for card, own in enumerate(parts)]
     with make(chunks) as table:
-        for mask in table.insert(keys, [library.put(own // 3, card) for card, own in enumerate(parts)]):
-            assert library.get(mask).all()
+        for mask in table.insert(keys, [on_a_card.put(own // 3, card) for card, own in enumerate(parts)]):
+            assert on_a_card.get(mask).all()
         values, found = table.find(keys)
         for card in (0, 1):
-            assert library.card(values[card]) == library.card(found[card]) == card
-            assert library.get(found[card]).all()
-            assert np.array_equal(library.get(values[card]), parts[card] // 3)
-        assert all(library.get(mask).all() for mask in table.erase(keys))
+            assert on_a_card.card(values[card]) == on_a_card.card(found[card]) == card
+            assert on_a_card.get(found[card]).all()
+            assert np.array_equal(on_a_card.get(values[card]), parts[card] // 3)
+        assert all(on_a_card.get(mask).all() for mask in table.erase(keys))
         assert len(table) == 0
 
 
@@ -161,30 +128,30 @@ def test_streams_of_the_caller(chunks):
         assert len(table) == 20 * N
 
 
-def test_a_shard_that_is_full(library, chunks):
+def test_a_shard_that_is_full(on_a_card, chunks):
     with make(chunks, backend="linear_probe", capacity=1 << 16, grow=False) as table:
         keys = distinct(5)
         with pytest.raises(gh.TableFull) as refused:
-            table.insert(library.put(keys), library.put(keys))
+            table.insert(on_a_card.put(keys), on_a_card.put(keys))
         failed = refused.value.failed
         assert 0 < failed.sum() < len(keys)
         assert np.array_equal(np.sort(table.export()[0]), np.sort(keys[~failed]))
 
 
-def test_shards_on_a_card_and_on_the_cpu(library, chunks):
+def test_shards_on_a_card_and_on_the_cpu(on_a_card, chunks):
     keys = distinct(6)
     with make(chunks, ["cuda:1", "cpu"]) as table:
-        assert library.get(table.insert(library.put(keys), library.put(keys))).all()
-        values, found = table.find(library.put(keys, 1))
-        assert library.get(found).all()
-        assert np.array_equal(library.get(values), keys)
+        assert on_a_card.get(table.insert(on_a_card.put(keys), on_a_card.put(keys))).all()
+        values, found = table.find(on_a_card.put(keys, 1))
+        assert on_a_card.get(found).all()
+        assert np.array_equal(on_a_card.get(values), keys)
         table.check()
 
 
 def test_arrays_of_no_library():
     keys = distinct(9)
     with make() as table:
-        there = gh.DeviceArray.from_dlpack(Cupy().put(keys, 1))
+        there = gh.DeviceArray.from_dlpack(on_cards.Cupy().put(keys, 1))
         assert table.insert(there, there).get().all()
         values, found = table.find(there)
         assert type(values) is type(found) is gh.DeviceArray
@@ -192,23 +159,23 @@ def test_arrays_of_no_library():
         assert np.array_equal(values.get(), keys)
 
 
-def test_copies_of_a_table(library):
+def test_copies_of_a_table(on_a_card):
     keys = distinct(7)
     with make() as table:
-        table.insert(library.put(keys), library.put(keys))
+        table.insert(on_a_card.put(keys), on_a_card.put(keys))
         with table.replicate() as copy:
             for card in (0, 1):
-                values, found = copy.find(library.put(keys, card))
-                assert library.card(values) == card
-                assert library.get(found).all()
-                assert np.array_equal(library.get(values), keys)
+                values, found = copy.find(on_a_card.put(keys, card))
+                assert on_a_card.card(values) == card
+                assert on_a_card.get(found).all()
+                assert np.array_equal(on_a_card.get(values), keys)
 
 
 def test_rows_travel_between_the_cards_alone():
     """Of a batch on one card half of the rows go to the other one, 16 bytes each, and a byte each comes back."""
-    library = Cupy()
+    on_a_card = on_cards.Cupy()
     keys = distinct(8)
     with make() as table:
-        table.insert(library.put(keys), library.put(keys))
+        table.insert(on_a_card.put(keys), on_a_card.put(keys))
         away = int((gh.shard_of(keys, 2) == 1).sum())
         assert table._transport.lanes.copied == away * (8 + 8 + 1)
