@@ -1,16 +1,18 @@
 """Verbs on whole columns, beside what pandas, polars and numpy need for the same, and CuPy and PyTorch on a GPU.
 
     python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
-    python -m asv_bench.verbs --device cuda --key-bytes 4 --key-bytes 8       2^24 keys
+    python -m asv_bench.verbs --device cuda --key-bytes 4 --key-bytes 8 --n 16777216 --n 1048576 --n 134217728
 
 Columns of keys of 4 or 8 bytes by distribution, alone, beside a column of 8 bytes with few distinct elements, or as
 text, a column of Arrow with their decimal digits; group_reduce sums 8-byte integers, or floats, also reproducibly, or
-gives four aggregates by one call; isin asks for an eighth of the keys, join_indexer meets the column with as long a one
-in which every key is once, and join_indexer_four with one in which keys are four times. Every result is compared with
-numpy's, on a GPU with CuPy's. What a library has no function for is put together from its sorts: sums and joins of
-PyTorch. The ceiling is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is
-counted or added and a random read for one that is looked up, over the memory of a table of the distinct keys: a sort,
-which reads in order, and a cache of frequent keys can be above it. The first call does not count. On a GPU "device" is
+gives four aggregates by one call; isin asks for an eighth of the keys, isin_1024, isin_2^20 and isin_n for so many of
+which half are keys; join_indexer meets the column with as long a one in which every key is once, and join_indexer_four
+with one in which keys are four times. Of more than 2^25 keys there are verbs without rows and text (LONG), unless
+others are asked for, of one distribution. Every result is compared with numpy's, on a GPU with CuPy's. What a library
+has no function for is put together from its sorts: sums and joins of PyTorch. The ceiling is the time of the accesses
+that a verb cannot do without, a compare-and-swap for a key that is counted or added and a random read for one that is
+looked up, over the memory of a table of the distinct keys: a sort, which reads in order, and a cache of frequent keys
+can be above it. The first call does not count, and short columns are repeated more often on a GPU. There "device" is
 the share of the median call in which kernels and copies run, and "trips" counts the copies to the host in one call;
 both are what PyTorch's profiler sees of one more call.
 
@@ -23,8 +25,9 @@ import argparse
 import importlib
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,31 +45,76 @@ from .harness.results import RESULTS, circumstances, machine_name, markdown_tabl
 from .skew import rates, repeated, zipf
 
 FOUR = ("sum", "min", "max", "count")
+LONG = ("unique", "value_counts", "factorize", "factorize_any", "group_reduce", "group_reduce_floats", "isin_n")
+OF_LONG, MOST_OF_ALL_VERBS = "uniform over n/2", 1 << 25
+MOST_REPEATED = 1 << 24  # keys of short columns on a GPU that one repeat is made of, calls of microseconds
 HEADER = ("verb", "keys", "n", "distinct", "who", "median", "min", "max", "ceiling", "share")
 ON_GPU = ("device", "trips")
 Row = tuple[Any, ...]  # of HEADER, and on a GPU of ON_GPU
 FEW = 16
+AMONG = {"isin": 0, "isin_1024": 1 << 10, "isin_2^20": 1 << 20, "isin_n": 1 << 40}  # so many at most; 0: an eighth
 
 DISTRIBUTIONS: dict[str, Callable[[Any, int], Any]] = {
     "1,000 keys": lambda xp, n: xp.random.randint(0, 1000, n).astype(np.uint32),
     "Zipf 1.05": lambda xp, n: zipf(xp, n, 1.05),
     "uniform over n/2": lambda xp, n: xp.random.randint(0, n // 2, n).astype(np.uint32),
     "distinct": lambda xp, n: xp.random.permutation(n).astype(np.uint32),
+    "one key": lambda xp, n: xp.zeros(n, np.uint32),
 }
 
 
-@dataclass
 class Columns:
-    """The input of the verbs, and what the right answers are made of."""
+    """The input of the verbs, and what the right answers are made of: columns of a distribution, on the device."""
 
-    keys: Any
-    values: Any
-    floats: Any  # the same
-    few: Any  # FEW distinct elements
-    among: Any  # an eighth of the distinct keys
-    once: Any  # every distinct key, and others, in another order
-    four: Any  # distinct keys, four times each, no more rows than the column has
-    text: Any  # the digits of the keys
+    def __init__(self, xp: Any, name: str, n: int, width: int) -> None:
+        self.xp, self.n, self.width = xp, n, width
+        self.index = DISTRIBUTIONS[name](xp, n)
+        self.keys = random_keys(xp, self.index, width)
+        self.values = xp.arange(n, dtype=np.int64)
+        self._among: dict[str, Any] = {}
+
+    @cached_property
+    def distinct(self) -> Any:
+        return self.xp.unique(self.keys)
+
+    @cached_property
+    def floats(self) -> Any:
+        """The same as `values`."""
+        return self.values.astype(np.float64)
+
+    @cached_property
+    def few(self) -> Any:
+        """FEW distinct elements."""
+        return self.xp.random.randint(0, FEW, self.n).astype(np.int64)
+
+    @cached_property
+    def once(self) -> Any:
+        """Every distinct key, and others, in another order."""
+        return self.xp.random.permutation(self._with_others(self.distinct, self.n))
+
+    @cached_property
+    def four(self) -> Any:
+        """Distinct keys, four times each, no more rows than the column has."""
+        some = self.xp.random.permutation(self.distinct)[: self.n // 4]
+        return self.xp.random.permutation(self.xp.tile(some, 4))
+
+    @cached_property
+    def text(self) -> Any:
+        """The digits of the keys of 4 bytes."""
+        return digits(self.xp, random_keys(self.xp, self.index, 4))
+
+    def among(self, verb: str) -> Any:
+        """What `isin` asks for: an eighth of the distinct keys, or so many of which at most half are."""
+        if verb not in self._among:
+            some, m = self.xp.random.permutation(self.distinct), min(AMONG[verb], self.n)
+            some = self._with_others(some[: m // 2], m) if m else some[: len(some) // 8 + 1]
+            self._among[verb] = self.xp.random.permutation(some)
+        return self._among[verb]
+
+    def _with_others(self, some: Any, n: int) -> Any:
+        """These keys, and keys that the column has not: n in all."""
+        more = self.xp.arange(1 << 31, (1 << 31) + n - len(some), dtype=np.uint32)
+        return self.xp.concatenate([some, random_keys(self.xp, more, self.width)])
 
 
 @dataclass
@@ -209,6 +257,28 @@ def joins_with(right: str) -> dict[str, Callable[[Any, Columns], Any]]:
     }
 
 
+def isin_of(verb: str) -> Verb:
+    """Whether keys are among others."""
+    return Verb(
+        {
+            "pandas.Series.isin": lambda pd, c: pd.Series(c.keys).isin(c.among(verb)),
+            "polars.Series.is_in": lambda pl, c: pl.Series(c.keys).is_in(pl.Series(c.among(verb)).implode()),
+            "numpy.isin": lambda np, c: np.isin(c.keys, c.among(verb)),
+            "cupy.isin": lambda cp, c: cp.isin(c.keys, c.among(verb)),
+        },
+        lambda found, c: equal(found, module_of(found).isin(c.keys, c.among(verb))),
+        0,
+        1,
+    )
+
+
+FACTORIZE: dict[str, Callable[[Any, Columns], Any]] = {
+    "pandas.factorize": lambda pd, c: pd.factorize(c.keys),
+    "numpy.unique": lambda np, c: np.unique(c.keys, return_inverse=True),
+    "cupy.unique": lambda cp, c: cp.unique(c.keys, return_inverse=True),
+    "torch.unique": lambda torch, c: torch.unique(tensor(torch, c.keys), return_inverse=True),
+}
+
 VERBS = {
     "unique": Verb(
         {
@@ -234,28 +304,9 @@ VERBS = {
         1,
         0,
     ),
-    "factorize": Verb(
-        {
-            "pandas.factorize": lambda pd, c: pd.factorize(c.keys),
-            "numpy.unique": lambda np, c: np.unique(c.keys, return_inverse=True),
-            "cupy.unique": lambda cp, c: cp.unique(c.keys, return_inverse=True),
-            "torch.unique": lambda torch, c: torch.unique(tensor(torch, c.keys), return_inverse=True),
-        },
-        right_codes,
-        1,
-        1,
-    ),
-    "isin": Verb(
-        {
-            "pandas.Series.isin": lambda pd, c: pd.Series(c.keys).isin(c.among),
-            "polars.Series.is_in": lambda pl, c: pl.Series(c.keys).is_in(pl.Series(c.among).implode()),
-            "numpy.isin": lambda np, c: np.isin(c.keys, c.among),
-            "cupy.isin": lambda cp, c: cp.isin(c.keys, c.among),
-        },
-        lambda found, c: equal(found, module_of(found).isin(c.keys, c.among)),
-        0,
-        1,
-    ),
+    "factorize": Verb(FACTORIZE, right_codes, 1, 1),
+    "factorize_any": Verb(FACTORIZE, right_codes, 1, 1),
+    **{verb: isin_of(verb) for verb in AMONG},
     "group_reduce": Verb(
         {
             "pandas.groupby": lambda pd, c: pd.Series(c.values).groupby(c.keys, sort=False).sum(),
@@ -338,7 +389,8 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
     "unique": lambda c, on: gh.unique(c.keys, device=on),
     "value_counts": lambda c, on: gh.value_counts(c.keys, device=on),
     "factorize": lambda c, on: gh.factorize(c.keys, device=on),
-    "isin": lambda c, on: gh.isin(c.keys, c.among, device=on),
+    "factorize_any": lambda c, on: gh.factorize(c.keys, order="any", device=on),
+    **{verb: lambda c, on, verb=verb: gh.isin(c.keys, c.among(verb), device=on) for verb in AMONG},
     "group_reduce": lambda c, on: gh.group_reduce(c.keys, c.values, device=on),
     "group_reduce_floats": lambda c, on: gh.group_reduce(c.keys, c.floats, device=on),
     "group_reduce_reproducible": lambda c, on: gh.group_reduce(c.keys, c.floats, reproducible=True, device=on),
@@ -350,22 +402,6 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
 }
 
 
-def columns(xp: Any, name: str, n: int, width: int) -> Columns:
-    """Columns of a distribution, on the device."""
-    index = DISTRIBUTIONS[name](xp, n)
-    keys = random_keys(xp, index, width)
-    distinct = xp.unique(keys)
-    more = random_keys(xp, xp.arange(1 << 31, (1 << 31) + n - len(distinct), dtype=np.uint32), width)
-    once = xp.random.permutation(xp.concatenate([distinct, more]))
-    four = xp.random.permutation(xp.tile(xp.random.permutation(distinct)[: n // 4], 4))
-    values = xp.arange(n, dtype=np.int64)
-    among = xp.random.permutation(distinct)[: len(distinct) // 8 + 1]
-    few = xp.random.randint(0, FEW, n).astype(np.int64)
-    return Columns(
-        keys, values, values.astype(np.float64), few, among, once, four, digits(xp, random_keys(xp, index, 4))
-    )
-
-
 def libraries(on: Any) -> dict[str, Any]:
     """Those that are installed and work on the device."""
     found = {}
@@ -375,6 +411,15 @@ def libraries(on: Any) -> dict[str, Any]:
         except ImportError:
             print(f"{name} is not installed", file=sys.stderr)
     return found
+
+
+def give_back_memory(on: Any, known: dict[str, Any]) -> None:
+    """What libraries keep for their next arrays on a GPU. In pieces, it would make some calls wait for more memory."""
+    if on.name == "cpu":
+        return
+    on.xp.get_default_memory_pool().free_all_blocks()
+    if "torch" in known:
+        known["torch"].cuda.empty_cache()
 
 
 def on_host(found: Any) -> Any:
@@ -396,40 +441,41 @@ def calls(verb: str, c: Columns, on: Any, known: dict[str, Any]) -> dict[str, Ca
 
 
 def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
-    """Rows of every verb and distribution. Raises AssertionError at a wrong result."""
-    known = libraries(on)
-    ceilings = Ceilings(on.name, args.n, args.repeats)
-    for width, name in itertools.product(args.key_bytes or [4], args.distribution or DISTRIBUTIONS):
-        c = columns(on.xp, name, args.n, width)
-        m = len(on.xp.unique(c.keys))
-        with gh.Table(key_dtype=f"u{width}", value_dtype="u4", capacity=m, device=on.name) as table:
-            memory = table.nbytes
-        for verb in args.verb or VERBS:
-            if width > 4 and verb == "value_counts_of_text":  # which is the same column
-                continue
-            rule = VERBS[verb]
-            least = sum(
-                share * np.median(ceilings.seconds(what, memory))
-                for what, share in (("cas64", rule.adds), ("gather8", rule.reads))
-                if share
-            )
-            ceiling = 1 / least / 1e6
-            assert rule.check(OURS[verb](c, on.name), c), f"{verb} of {name}: a wrong result"
-            for who, call in calls(verb, c, on, known).items():
-                found = rates(args.n, repeated(on, args.repeats, lambda: None, call))
-                yield (
-                    verb,
-                    name + (f" of {width} bytes" if width != 4 else ""),
-                    args.n,
-                    m,
-                    who,
-                    *found,
-                    ceiling,
-                    found[0] / ceiling,
-                )
+    """Rows of every length, width, distribution and verb. Raises AssertionError at a wrong result."""
+    for n in args.n:
+        ceilings, long = Ceilings(on.name, n, args.repeats), n > MOST_OF_ALL_VERBS
+        names = args.distribution or ([OF_LONG] if long else DISTRIBUTIONS)
+        for width, name in itertools.product(args.key_bytes or [4], names):
+            yield from measure_verbs(on, args.verb or (LONG if long else VERBS), name, n, width, args.repeats, ceilings)
 
 
-def on_gpu(on: Any, rows: Sequence[Row], n: int) -> Iterator[tuple[float, int]]:
+def measure_verbs(
+    on: Any, verbs: Iterable[str], name: str, n: int, width: int, repeats: int, ceilings: Ceilings
+) -> Iterator[Row]:
+    """Rows of one column."""
+    known, c = libraries(on), Columns(on.xp, name, n, width)
+    m, more = len(c.distinct), 1 if on.name == "cpu" else max(1, MOST_REPEATED // n)
+    with gh.Table(key_dtype=f"u{width}", value_dtype="u4", capacity=m, device=on.name) as table:
+        memory = table.nbytes
+    for verb in verbs:
+        if width > 4 and verb == "value_counts_of_text":  # which is the same column
+            continue
+        rule = VERBS[verb]
+        least = sum(
+            share * np.median(ceilings.seconds(what, memory))
+            for what, share in (("cas64", rule.adds), ("gather8", rule.reads))
+            if share
+        )
+        ceiling = 1 / least / 1e6
+        assert rule.check(OURS[verb](c, on.name), c), f"{verb} of {name}: a wrong result"
+        for who, call in calls(verb, c, on, known).items():
+            give_back_memory(on, known)
+            found = rates(n, repeated(on, repeats * more, lambda: None, call))
+            of_width = f" of {width} bytes" if width != 4 else ""
+            yield verb, name + of_width, n, m, who, *found, ceiling, found[0] / ceiling
+
+
+def on_gpu(on: Any, rows: Sequence[Row]) -> Iterator[tuple[float, int]]:
     """(the share of the median call in which the GPU works, the copies to the host) of each row.
 
     Calls take longer from the first profile on, so that all are measured before. Raises ImportError where PyTorch is
@@ -438,20 +484,21 @@ def on_gpu(on: Any, rows: Sequence[Row], n: int) -> Iterator[tuple[float, int]]:
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    known, name, c = libraries(on), "", None
-    for row in rows:
-        if row[1] != name:
-            name, (kind, of, width) = row[1], row[1].partition(" of ")
-            c = columns(on.xp, kind, n, int(width.split()[0]) if of else 4)
-        call = calls(row[0], c, on, known)[row[4]]
-        call()
-        torch.cuda.synchronize()
-        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    known = libraries(on)
+    for (name, n), of_column in itertools.groupby(rows, lambda row: row[1:3]):
+        kind, of, width = name.partition(" of ")
+        c = Columns(on.xp, kind, n, int(width.split()[0]) if of else 4)
+        for row in of_column:
+            call = calls(row[0], c, on, known)[row[4]]
             call()
             torch.cuda.synchronize()
-        events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-        busy = sum(event.device_time for event in events) / 1e6
-        yield busy * row[5] * 1e6 / n, sum("DtoH" in event.name for event in events)
+            with profile(activities=[ProfilerActivity.CUDA]) as seen:
+                call()
+                torch.cuda.synchronize()
+            events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+            busy = sum(event.device_time for event in events) / 1e6
+            yield busy * row[5] * 1e6 / n, sum("DtoH" in event.name for event in events)
+        del c, call  # their memory is free before the next column is made
 
 
 @one_sentence
@@ -459,7 +506,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.verbs", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--n", type=whole(8), help="keys of a column; default: 2^22, on a GPU 2^24")
+    parser.add_argument(
+        "--n", type=whole(8), action="append", help="keys of a column; default: 2^22, on a GPU 2^24; may be repeated"
+    )
     parser.add_argument("--key-bytes", type=int, action="append", choices=[4, 8], help="default: 4; may be repeated")
     parser.add_argument("--verb", action="append", choices=list(VERBS), help="may be repeated")
     parser.add_argument("--distribution", action="append", choices=list(DISTRIBUTIONS), help="may be repeated")
@@ -467,13 +516,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
     on = device(args.device)
-    args.n = args.n or 1 << (22 if on.name == "cpu" else 24)
+    args.n = args.n or [1 << (22 if on.name == "cpu" else 24)]
     rows: list[Row] = []
     for row in measure(on, args):
         rows.append(row)
         print(f"{row[0]}, {row[1]}, {row[4]}: {row[5]:.1f} ({row[6]:.1f} .. {row[7]:.1f}) M/s", file=sys.stderr)
     if on.name != "cpu":
-        rows = [(*row, *work) for row, work in zip(rows, on_gpu(on, rows, args.n), strict=True)]
+        rows = [(*row, *work) for row, work in zip(rows, on_gpu(on, rows), strict=True)]
     about = circumstances({on.name: on.model})
     text = f"# Verbs on whole columns\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
     text += "Million keys per second; share: of the ceiling of the accesses that the verb needs.\n\n"

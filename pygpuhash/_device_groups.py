@@ -201,8 +201,8 @@ def begin(
     def finish() -> Groups:
         found = groups if waits else _cuda.numbers_at(_pointer(scratch) + nbytes, 1, where.stream)[0]
         with where.allocating():
-            parts = {op: _part(result, found, n) for op, result in results.items()}
-            ends = (_part(array, found, n) for array in (distinct, many, firsts))
+            parts = {op: _part(result, found, n, where.stream) for op, result in results.items()}
+            ends = (_part(array, found, n, where.stream) for array in (distinct, many, firsts))
             own, amounts, firsts_of = ends
             return Groups(own, amounts, numbers, parts, firsts_of)
 
@@ -257,7 +257,8 @@ def _join(
         )  # fmt: skip
         pairs, repeats = call.start(_pointer(left_rows), _pointer(right_rows))
         if not repeats:
-            return (_part(left_rows, pairs, n), _part(right_rows, pairs, n)), None
+            left_rows, right_rows = (_part(rows, pairs, n, where.stream) for rows in (left_rows, right_rows))
+            return (left_rows, right_rows), None
         if not lists or repeats == _TOO_OFTEN:
             return None, first
         del left_rows, right_rows
@@ -312,17 +313,19 @@ def _pointer(array: Any) -> int:
     return int(array.data.ptr if of_torch is None else of_torch())
 
 
-def _part(array: Any, n: int, rows: int) -> Any:
+def _part(array: Any, n: int, rows: int, stream: int) -> Any:
     """The first n elements of so many; a copy where the rest keeps more than three times the memory that they take.
 
-    A copy of a short array takes as long as its verb.
+    A library's own copy of a short array takes as long as its verb.
     """
     if array is None:
         return None
+    copies = 4 * n < rows
     if type(array) is _cuda.DeviceArray:
-        return _device_arrays.first_of(array, n, copies=4 * n < rows)
-    of_torch = getattr(array, "narrow", None)
-    part = array[:n] if of_torch is None else of_torch(0, 0, n)
-    if 4 * n >= rows:
-        return part
-    return part.copy() if of_torch is None else part.clone()
+        return _device_arrays.first_of(array, n, copies=copies)
+    of_torch = getattr(array, "new_empty", None)
+    if not copies:
+        return array[:n] if of_torch is None else array.narrow(0, 0, n)
+    copy = sys.modules["cupy"].empty((n,), array.dtype) if of_torch is None else of_torch((n,))
+    _cuda.copy(_pointer(copy), _pointer(array), n * array.dtype.itemsize, stream)
+    return copy

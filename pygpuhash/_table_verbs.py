@@ -277,12 +277,24 @@ def as_others(given: Any, dtype: np.dtype[Any], what: str) -> KeyColumn:
     return on_host(_arrays.to_base(_arrays.column(given, what), dtype, what))
 
 
+def ready_on_device(given: Any) -> KeyColumn | None:
+    """An array of CuPy or PyTorch on a GPU that a verb can take as it lies, found by one look; None of all else."""
+    plain = _core.ready(given)
+    if plain is None or plain[2].itemsize < 4:
+        return None
+    at, shape, dtype, ordinal, stream = plain
+    return KeyColumn(given, dtype, shape, _as_it_is, ordinal=ordinal, ready=(at, stream))
+
+
+def _as_it_is(keys: Any) -> Any:
+    return keys
+
+
 def on_device(given: Any, what: str) -> KeyColumn:
     """An array on a GPU. Elements of 1 and 2 bytes are made 4 wide by their library, and narrow again."""
-    plain = _core.ready(given)
-    if plain is not None and plain[2].itemsize >= 4:
-        at, shape, dtype, ordinal, stream = plain
-        return KeyColumn(given, dtype, shape, lambda keys: keys, ordinal=ordinal, ready=(at, stream))
+    ready = ready_on_device(given)
+    if ready is not None:
+        return ready
     given = _arrow_devices.numbers(given, what)
     ordinal = _ordinal(given)
     seen = _seen(given, ordinal, what)

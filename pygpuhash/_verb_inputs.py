@@ -210,6 +210,19 @@ def on_device(given: Any, what: str, nulls: str, floats: str, table: dict[str, A
     return _array_on_device(given, what, floats)
 
 
+def of_device(
+    given: Any, nulls: str, floats: str, table: dict[str, Any], cut: np.dtype[Any] | None = None
+) -> _table_verbs.KeyColumn | None:
+    """The keys of a verb, if they lie on a GPU; else None. cut: as of `refuse_cut`, if JAX may cut results."""
+    if _tensors.library_of(given) in ("cupy", "torch"):
+        ready = _table_verbs.ready_on_device(given)
+        if ready is not None:
+            return _table_verbs.equal_numbers(ready) if floats == "numbers" else ready
+    if cut is not None:
+        refuse_cut(given, cut)
+    return on_device(given, "keys", nulls, floats, table) if lies_on_device(given) else None
+
+
 def _array_on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColumn:
     column = _table_verbs.on_device(given, what)
     return _table_verbs.equal_numbers(column) if floats == "numbers" else column

@@ -54,6 +54,7 @@ from pygpuhash._verb_inputs import (
     lies_on_device,
     named,
     numbers_of,
+    of_device,
     of_one,
     on_device,
     read_on_host,
@@ -122,8 +123,9 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     found = _number_verbs.unique(keys, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
-    if lies_on_device(keys):
-        return _table_verbs.unique(on_device(keys, "keys", nulls, floats, table), order, table)
+    there = of_device(keys, nulls, floats, table)
+    if there is not None:
+        return _table_verbs.unique(there, order, table)
     column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     found = _number_verbs.unique(few_numbers(column), floats, table, _verb_inputs.FEW)
     if found is not None:
@@ -168,9 +170,9 @@ def value_counts(
     pair: tuple[Any, Any] | None = _number_verbs.value_counts(keys, floats, table, _verb_inputs.FEW)
     if pair is not None:
         return pair
-    refuse_cut(keys, _INDEX)
-    if lies_on_device(keys):
-        return _table_verbs.value_counts(on_device(keys, "keys", nulls, floats, table), order, table)
+    there = of_device(keys, nulls, floats, table, _INDEX)
+    if there is not None:
+        return _table_verbs.value_counts(there, order, table)
     column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.value_counts(few_numbers(column), floats, table, _verb_inputs.FEW)
@@ -214,9 +216,9 @@ def factorize(
     pair: tuple[Any, Any] | None = _number_verbs.factorize(keys, floats, table, _verb_inputs.FEW)
     if pair is not None:
         return pair
-    refuse_cut(keys, _INDEX)
-    if lies_on_device(keys):
-        return _table_verbs.factorize(on_device(keys, "keys", nulls, floats, table), order, table)
+    there = of_device(keys, nulls, floats, table, _INDEX)
+    if there is not None:
+        return _table_verbs.factorize(there, order, table)
     column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.factorize(few_numbers(column), floats, table, _verb_inputs.FEW)

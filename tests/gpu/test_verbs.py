@@ -69,6 +69,24 @@ def test_groups(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, order: A
     assert np.array_equal(get(found)[get(codes)], host)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("begin", [1, 2, 3])
+def test_columns_that_begin_anywhere(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, begin: int) -> None:
+    """Not at a multiple of the 16 bytes that a thread reads at once; where they are sorted, neighbours are alike."""
+    host = np.sort(np.random.default_rng(begin).integers(0, 5000, 100_003)).astype(dtype)
+    keys, host = put(host)[begin:], host[begin:]
+    distinct, counts = gh.value_counts(keys)
+    wanted = np.unique(host, return_counts=True)
+    at = np.argsort(get(distinct))
+    assert np.array_equal(get(distinct)[at], wanted[0])
+    assert np.array_equal(get(counts)[at], wanted[1])
+    codes, distinct = gh.factorize(keys)
+    assert np.array_equal(get(distinct)[get(codes)], host)
+    left, right = map(get, gh.join_indexer(keys, put(np.append(0, wanted[0]).astype(dtype))[1:]))
+    assert np.array_equal(left, np.arange(len(host)))
+    assert np.array_equal(wanted[0][right], host)
+
+
 ROWS = [("int32", "float32"), ("int64", "int16", "uint8"), ("int64", "float64", "int32"), ("int64",) * 6, ("int32",)]
 
 

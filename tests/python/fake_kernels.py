@@ -15,7 +15,7 @@ import fake_libraries
 import numpy as np
 import pytest
 
-from pygpuhash import _core, _device_groups, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _table_verbs
 
 Array = np.ndarray[Any, Any]
 
@@ -51,6 +51,13 @@ def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...
         cuda.bring(stream)
         return int(at(size, 1, 8)[0])
 
+    copy = _cuda.copy
+
+    def copied(to: int, source: int, nbytes: int, stream: int) -> None:
+        copy(to, source, nbytes, stream)
+        cuda.bring(stream)  # operations of this CuPy do not queue, so that what they read has to be there
+
+    monkeypatch.setattr(_cuda, "copy", copied)
     monkeypatch.setattr(_core, "group", fake)
 
 

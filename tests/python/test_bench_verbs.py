@@ -42,13 +42,42 @@ def test_keys_of_both_widths(alone, tmp_path, monkeypatch):
     assert ours == [(verb, "distinct") for verb in verbs.VERBS] + [(verb, "distinct of 8 bytes") for verb in wide]
 
 
+def test_several_lengths_and_long_columns(alone, tmp_path, monkeypatch):
+    """A long column has fewer verbs and one distribution, unless others are asked for."""
+    monkeypatch.setenv("GPUHASH_BENCH_MACHINE", "here")
+    monkeypatch.setattr(verbs, "MOST_OF_ALL_VERBS", 1000)
+
+    def measured(*arguments):
+        assert verbs.main(["--repeats", "1", "--output", str(tmp_path), *arguments]) == 0
+        rows = json.loads((tmp_path / "here" / "verbs-cpu.json").read_text())["rows"]
+        return {(row["n"], row["keys"], row["verb"]) for row in rows}
+
+    all_verbs = {(512, keys, verb) for keys in verbs.DISTRIBUTIONS for verb in verbs.VERBS}
+    assert measured("--n", "512", "--n", "1024") == all_verbs | {(1024, verbs.OF_LONG, verb) for verb in verbs.LONG}
+    asked = ("--verb", "join_indexer", "--distribution", "one key")
+    assert measured("--n", "1024", *asked) == {(1024, "one key", "join_indexer")}
+
+
+def test_others_of_isin():
+    """Half of them are keys of the column, and as many as are asked for."""
+    c = verbs.Columns(np, "uniform over n/2", 4096, 4)
+    for verb, many in (("isin_1024", 1024), ("isin_2^20", 4096), ("isin_n", 4096)):
+        others = c.among(verb)
+        assert len(others) == len(np.unique(others)) == many
+        assert np.isin(others, c.keys).sum() == min(many // 2, len(c.distinct))
+        assert c.among(verb) is others
+    assert len(c.among("isin")) == len(c.distinct) // 8 + 1
+
+
 @pytest.mark.parametrize(
     ("verb", "spoil"),
     [
         ("unique", lambda found: found[1:]),
         ("value_counts", lambda found: (found[0], found[1] + 1)),
         ("factorize", lambda found: (found[0], np.append(found[1], found[1][:1]))),
+        ("factorize_any", lambda found: (found[0] * 0, found[1])),
         ("isin", lambda found: ~found),
+        ("isin_1024", lambda found: ~found),
         ("group_reduce", lambda found: (found[0], np.roll(found[1], 1))),
         ("group_reduce_reproducible", lambda found: (found[0], np.roll(found[1], 1))),
         ("group_reduce_four", lambda found: (found[0], (*found[1][:2], found[1][1], found[1][3]))),

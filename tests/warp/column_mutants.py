@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant("lanes-below", WORK, "x += lane >= d ? below : 0;", "x += lane > d ? below : 0;"),
     # frequent keys
     Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
-    Mutant("side-not-numbered", SAMPLE, "w.facts->side != 0", "false"),
+    Mutant("side-not-numbered", SAMPLE, "w.facts->side", "0"),
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
     Mutant(
         "bins-start-too-early",
@@ -35,13 +35,15 @@ MUTANTS = [
         "if (!all_others_have_ended(&w.facts->surveyed)) return;",
         "if (blockIdx.x) return;",
     ),
-    Mutant(
-        "samplers-count-too",
-        PARTITION,
-        "gridDim.x - samplers",
-        "gridDim.x",
-    ),
-    Mutant("first-block-of-places", PARTITION, "place += scan_threads", "place += w.n"),
+    Mutant("next-piece-of-a-block", PARTITION, "load(from + u64(gridDim.x) * piece);", "load(from);"),
+    Mutant("rows-behind-the-last", PARTITION, "row < n ? u32(min(u64(many), n - row)) : 0", "many"),
+    Mutant("neighbours-past-the-end", PARTITION, "row + i < n ? keys[row + i] : 0", "keys[row]"),
+    Mutant("some-neighbours-alike", PARTITION, "alike &= bin[i] == bin[0]", "alike |= bin[i] == bin[0]"),
+    Mutant("warp-of-neighbours", PARTITION, "32 * Many", "32u"),
+    Mutant("alike-in-a-lane", PARTITION, "atomicAdd(counters + bin[0], Many)", "atomicAdd(counters + bin[0], 1u)"),
+    Mutant("side-among-neighbours", PARTITION, "side |= j < live && h == no_hash<K>;", "side |= j > live;"),
+    Mutant("groups-of-frequent-keys-overlap", SAMPLE, "all + s.before", "all"),
+    Mutant("frequent-groups-not-told", SAMPLE, "*w.groups = groups;", ";"),
     Mutant("frequent-keys-of-one-block", BINS, "place += gridDim.x * bin_threads", "place += most_rows"),
     Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition

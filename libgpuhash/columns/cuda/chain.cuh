@@ -83,9 +83,7 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
          static_cast<neighbouring_words*>(r.scratch), p.ones / at_once, p.rest / at_once,
          reinterpret_cast<unsigned long long*>(r.groups));
   constexpr uint64_t piece = count_threads * count_each;
-  const unsigned samplers = (p.sampled + count_threads - 1) / count_threads;
-  launch(survey<K>, samplers + launch.blocks((w.n + piece - 1) / piece, 1), count_threads,
-         size_t{4} << p.counted_bits(), w, samplers);
+  launch(survey<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << p.counted_bits(), w);
 }
 
 // C: the type of the word that travels along with keys, V: the type of values.

@@ -2,6 +2,9 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cstring>
+
+#include "libgpuhash/columns/cuda/pinned.hpp"
 #include "libgpuhash/src/error.hpp"
 #include "libgpuhash/tile/cuda_mem.cuh"
 
@@ -36,10 +39,14 @@ class launcher {
   void fill(void* p, int byte, size_t bytes) const {
     if (bytes) check(cudaMemsetAsync(p, byte, bytes, static_cast<cudaStream_t>(stream_)), "cudaMemsetAsync");
   }
-  // A copy on the host, for which the call waits.
+  // A copy of a few bytes on the host, for which the call waits.
   void bring(void* to, const void* from, size_t bytes) const {
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)), "cudaMemcpyAsync");
+    const pinned_bytes pinned;
+    void* const there = pinned.at() && bytes <= pinned.room ? pinned.at() : to;
+    check(cudaMemcpyAsync(there, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)),
+          "cudaMemcpyAsync");
     check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_)), "cudaStreamSynchronize");
+    if (there != to) std::memcpy(to, there, bytes);
   }
   // A graph cannot wait for the host.
   void refuse_captured(const char* asked) const {

@@ -72,31 +72,83 @@ class tiles {
 
 // ---- counting --------------------------------------------------------------------------------------------------------
 
-// Counts rows by the first `bits` bits of their hashes, as one block of so many. counted: memory of the block.
+// Keys of neighbouring rows.
 template <class K>
-GH_FN void count_rows(const group_work<K>& w, u32 block, u32 blocks, u32* counted) {
+struct alignas(16) neighbours {
+  static constexpr u32 many = 16 / sizeof(K);
+  K of[many];
+};
+
+// The keys of rows from `row` on, of a column of n rows: those behind its end are 0. aligned: does the column begin at a
+// multiple of 16 bytes?
+template <class K>
+GH_FN neighbours<K> neighbours_at(const K* keys, u64 row, u64 n, bool aligned) {
+  constexpr u32 many = neighbours<K>::many;
+  if (aligned && row + many <= n) return *reinterpret_cast<const neighbours<K>*>(keys + row);
+  neighbours<K> some;
+#pragma unroll
+  for (u32 i = 0; i < many; ++i) some.of[i] = row + i < n ? keys[row + i] : 0;
+  return some;
+}
+
+// Adds 1 to the counter of each of `live` bins in the memory of the block. Neighbours often have the same one in columns
+// that are sorted, and hardware would serve them one after the other. All lanes of the warp call.
+template <u32 Many>
+GH_FN void count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
+  const u32 first = __shfl_sync(whole_warp, bin[0], 0);
+  bool alike = live == Many;
+#pragma unroll
+  for (u32 i = 1; i < Many; ++i) alike &= bin[i] == bin[0];
+  if (!__any_sync(whole_warp, !alike || bin[0] != first)) {
+    if (threadIdx.x % 32 == 0) atomicAdd(counters + first, 32 * Many);
+  } else if (alike) {
+    atomicAdd(counters + bin[0], Many);
+  } else {
+#pragma unroll
+    for (u32 i = 0; i < Many; ++i)
+      if (i < live) atomicAdd(counters + bin[i], 1u);
+  }
+}
+
+// Counts rows by the first `bits` bits of their hashes. counted: memory of the block. A thread takes neighbouring rows,
+// and has the next ones on their way while it counts.
+template <class K>
+GH_FN void count_rows(const group_work<K>& w, u32* counted) {
+  constexpr u32 many = neighbours<K>::many, each = count_each / many;
+  constexpr u32 piece = count_threads * count_each;
   const u32 bits = w.plan.counted_bits(), bins = 1u << bits;
   u32* const counts = w.plan.counted_at_once ? w.bin_count : w.coarse_count;
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
   __syncthreads();
   bool side = false;
-  constexpr u32 piece = count_threads * count_each;
   for (u32 column = 0; column < 2; ++column) {
     const K* const keys = column ? w.more : w.keys;
     const u64 n = column ? w.n - w.split : w.split;
-    for (u64 from = u64(block) * piece; from < n; from += u64(blocks) * piece) {
-      K k[count_each];
+    const bool aligned = uintptr_t(keys) % 16 == 0;
+    neighbours<K> now[each], next[each];
+    const auto load = [&](u64 from) {
 #pragma unroll
-      for (u32 i = 0; i < count_each; ++i) {
-        const u64 row = from + i * count_threads + threadIdx.x;
-        k[i] = row < n ? keys[row] : 0;
-      }
+      for (u32 i = 0; i < each; ++i)
+        next[i] = neighbours_at(keys, from + (i * count_threads + threadIdx.x) * many, n, aligned);
+    };
+    u64 from = u64(blockIdx.x) * piece;
+    load(from);
+    for (; from < n; from += u64(gridDim.x) * piece) {
 #pragma unroll
-      for (u32 i = 0; i < count_each; ++i) {
-        const bool live = from + i * count_threads + threadIdx.x < n;
-        const K h = w.hash(k[i]);
-        side |= live && h == no_hash<K>;
-        count_one(counted, bin_of(h, bits), live);
+      for (u32 i = 0; i < each; ++i) now[i] = next[i];
+      load(from + u64(gridDim.x) * piece);
+#pragma unroll
+      for (u32 i = 0; i < each; ++i) {
+        const u64 row = from + (i * count_threads + threadIdx.x) * many;
+        const u32 live = row < n ? u32(min(u64(many), n - row)) : 0;
+        u32 bin[many];
+#pragma unroll
+        for (u32 j = 0; j < many; ++j) {
+          const K h = w.hash(now[i].of[j]);
+          side |= j < live && h == no_hash<K>;
+          bin[j] = bin_of(h, bits);
+        }
+        count_neighbours(counted, bin, live);
       }
     }
   }
@@ -206,20 +258,17 @@ GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
     w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
 }
 
-// What has to be known before rows are divided: frequent keys, and where each bin begins. So many blocks sample, all others
-// count; the last one to end does the rest, so that short columns wait for one kernel, not for three.
+// What has to be known before rows are divided: frequent keys, and where each bin begins. Each block samples and counts its
+// share of the rows; the last one to end does the rest, so that short columns wait for one kernel, not for three.
 template <class K>
-__global__ void __launch_bounds__(count_threads) survey(const __grid_constant__ group_work<K> w, u32 samplers) {
+__global__ void __launch_bounds__(count_threads) survey(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(u32, counted);
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
-  if (blockIdx.x < samplers)
-    sample_row(w, blockIdx.x * count_threads + threadIdx.x);
-  else
-    count_rows(w, blockIdx.x - samplers, gridDim.x - samplers, counted);
+  sample_share(w);
+  count_rows(w, counted);
   if (!all_others_have_ended(&w.facts->surveyed)) return;
   start_bins(w, some.of);
-  if (w.wants.first || w.wants.value_bytes) return;
-  for (u32 place = threadIdx.x; place < w.plan.frequent_places(); place += scan_threads) number_frequent(w, place);
+  if (!w.wants.first && !w.wants.value_bytes) number_frequent<scan_threads>(w, some.of);
 }
 
 // ---- dividing --------------------------------------------------------------------------------------------------------

@@ -61,10 +61,9 @@ GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
   return 0;
 }
 
-// A thread for each row of the sample; `i` is its number. All lanes of a warp have one, or none.
+// `i`: the number of a row of the sample. All lanes of a warp have one.
 template <class K>
 GH_FN void sample_row(const group_work<K>& w, u32 i) {
-  if (i >= w.plan.sampled) return;
   const u32 from = w.wants.lists ? w.split : 0;  // right rows of frequent keys are listed as all others are
   const K h = w.hash(*w.keys_from(from + reduce(mix(i + 0x9e3779b9u), w.n - from)));
   const u32 alike = __match_any_sync(whole_warp, h), leader = __ffs(alike) - 1;
@@ -75,18 +74,49 @@ GH_FN void sample_row(const group_work<K>& w, u32 i) {
 }
 static_assert(small_sample % 32 == 0);
 
-// The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row.
+// Each block samples as many rows, as far as there are such: neighbouring ones of the sample, a warp at a time.
 template <class K>
-GH_FN void number_frequent(const group_work<K>& w, u32 place) {
-  const u32 slots = w.plan.frequent_slots;
-  if (place > slots) return;
-  const K h = place < slots ? w.frequent[place] : no_hash<K>;
-  const bool there = place < slots ? h != no_hash<K> && frequent_is_used(w) : w.facts->side != 0;
-  if (!there) return;
-  const u32 group = atomicAdd(w.groups, 1u);
-  w.frequent_code[place] = group;
-  w.out_keys[group] = w.unhash(h);
-  if (w.wants.counts) w.out_counts[group] = 0;
+GH_FN void sample_share(const group_work<K>& w) {
+  const u32 share = (w.plan.sampled / 32 + gridDim.x - 1) / gridDim.x * 32;
+  const u32 end = min(w.plan.sampled, (blockIdx.x + 1) * share);
+  for (u32 i = blockIdx.x * share + threadIdx.x; i < end; i += count_threads) sample_row(w, i);
+}
+
+// The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row. One
+// block does it, before there are other groups. of_warp: memory of the block, a word for each warp.
+template <u32 Threads, class K>
+GH_FN void number_frequent(const group_work<K>& w, u32* of_warp) {
+  constexpr u32 each = 4;
+  const u32 slots = frequent_is_used(w) ? w.plan.frequent_slots : 0;
+  u32 groups = 0;
+  const auto number = [&](u32 place, K h) {
+    w.frequent_code[place] = groups;
+    w.out_keys[groups] = w.unhash(h);
+    if (w.wants.counts) w.out_counts[groups] = 0;
+    ++groups;
+  };
+  u32 all = 0;
+  for (u32 from = 0; from < slots; from += Threads * each) {
+    K h[each];
+    u32 own = 0;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 place = from + i * Threads + threadIdx.x;
+      h[i] = place < slots ? w.frequent[place] : no_hash<K>;
+      own += h[i] != no_hash<K>;
+    }
+    const block_sum s = sum_before<Threads>(own, of_warp);
+    groups = all + s.before;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i)
+      if (h[i] != no_hash<K>) number(from + i * Threads + threadIdx.x, h[i]);
+    all += s.all;
+    __syncthreads();
+  }
+  if (threadIdx.x) return;
+  groups = all;
+  if (w.facts->side) number(w.plan.frequent_slots, no_hash<K>);
+  *w.groups = groups;
 }
 
 // The same for the order of first appearance, when all rows have been seen.

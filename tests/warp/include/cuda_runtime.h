@@ -118,6 +118,14 @@ inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
   if (p && !allocations.erase(p)) abort();
   return free(p), cudaSuccess;
 }
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost };
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+};
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* p) {
+  found->type = allocations.count(const_cast<void*>(p)) ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
 inline cudaError_t cudaFreeHost(void* p) { return cudaFreeAsync(p, nullptr); }
 inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) {
   if (call_fails()) return cudaErrorLaunchFailure;
