@@ -18,6 +18,7 @@ import resource
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from .harness.devices import device
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 
 KEYS = ("uniform", "zipf", "words")
+MERGED = 16  # partials that one process keeps
 SIDES = ("one process", "pygpuhash.dask", "dask")
 HEADER = ("verb", "keys", "side", "processor s", "wall s", "MiB of a worker")
 TABLE = ("verb", "keys", *SIDES, "dask / pygpuhash.dask")
@@ -96,15 +98,21 @@ def in_one_process(work: Callable[[], Any]) -> tuple[Any, float, float, float]:
     read, to = os.pipe()
     child = os.fork()
     if child == 0:
-        before, start = spent(), time.perf_counter()
-        result = work()
-        line = f"{result} {spent() - before} {time.perf_counter() - start} {peak()}"
-        os.write(to, line.encode())
-        os._exit(0)
+        try:
+            before, start = spent(), time.perf_counter()
+            result = work()
+            line = f"{result} {spent() - before} {time.perf_counter() - start} {peak()}"
+            os.write(to, line.encode())
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
     os.close(to)
     os.waitpid(child, 0)
     with os.fdopen(read) as pipe:
-        result, *numbers = pipe.read().split()
+        line = pipe.read()
+    assert line, "the process has failed"
+    result, *numbers = line.split()
     return int(result), *map(float, numbers)
 
 
@@ -118,12 +126,12 @@ def verbs(paths: list[Path]) -> Iterator[tuple[str, dict[str, Callable[[], int]]
 
     def one(aggregates: Callable[[Any], dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
         parts = (dd.read_parquet(path).compute(scheduler="synchronous") for path in paths)
-        whole = None
+        kept: list[Any] = []
         for part in parts:
-            own = partial.start(part["k"], aggregates(part))
-            whole = own if whole is None else partial.merge([whole, own])
-        assert whole is not None
-        return partial.finish(whole)
+            kept.append(partial.start(part["k"], aggregates(part)))
+            if len(kept) == MERGED:
+                kept = [partial.merge(kept)]
+        return partial.finish(partial.merge(kept))
 
     yield (
         "value_counts",
