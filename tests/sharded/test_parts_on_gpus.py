@@ -96,6 +96,20 @@ def test_parts_of_both_merge(put):
         same(one, other)
 
 
+@pytest.mark.parametrize("op", ["sum", "mean"])
+def test_sums_of_floats_do_not_depend_on_the_order_in_which_they_are_added(put, monkeypatch, op):
+    """The same bits when a task runs again: of numbers whose sum in doubles depends on their order."""
+    keys = KEYS % 3
+    random = np.random.default_rng(6)
+    amounts = random.standard_normal(600) * 10.0 ** random.integers(0, 16, 600)
+    found = [
+        partial.start(put(keys[order]), {"s": (op, put(amounts[order]))})
+        for order in (np.arange(600), np.argsort(keys, kind="stable"), np.arange(600)[::-1].copy())
+    ]
+    first, *others = [dict(zip(one.keys.tolist(), one.states["s"].columns[0].tolist(), strict=True)) for one in found]
+    assert others == [first, first]
+
+
 def test_what_is_refused(put):
     class Array:
         shape, dtype = (3,), np.dtype("i8")
@@ -178,6 +192,7 @@ def test_verbs(dask, put, kind, shards):
         assert np.array_equal(found[order], distinct)
         assert np.array_equal(results[order], wanted)
     codes, known = ghd.factorize(keys, shards=shards)
+    assert not which or type(codes._meta) is type(known._meta) is type(ghd.isin(keys, put(KEYS))._meta) is Rows
     assert np.array_equal(computed(dask, known, home)[computed(dask, codes, cupy)], KEYS)
     among = np.array([-3, 4, 5, 99])
     for others in (
