@@ -235,3 +235,28 @@ def test_frames_of_cudf_are_refused_with_a_way_out(dask):
     Frame.__module__ = "dask.dataframe.dask_expr"
     with pytest.raises(gh.Unsupported, match=r'frame has parts of cuDF: .* CuPy, .*or frame[.]to_backend\("pandas"\)'):
         ghd.drop_duplicates(Frame())
+
+
+def test_parts_of_other_widths_and_types(dask, put):
+    import pygpuhash.dask as ghd
+
+    made = dask.delayed(lambda kind: put(np.array([1, 2, 2], kind)))
+    pairs = dask.compute(*ghd.value_counts([made("i4"), made("i8"), dask.delayed(np.array)([2, 3])], shards=2))
+    counts = {key: many for keys, each in pairs for key, many in zip(keys.tolist(), each.tolist(), strict=True)}
+    assert counts == {1: 2, 2: 5, 3: 1}
+    with pytest.raises(TypeError, match=r"keys of partials\[1\] has type float64, keys of partials\[0\] int64"):
+        dask.compute(*ghd.unique([made("i8"), made("f8")], shards=2))
+
+
+def test_workers_of_another_version_are_refused(dask, put, monkeypatch):
+    import pygpuhash.dask as ghd
+    from pygpuhash import _dask_tasks
+
+    keys = on_gpus(dask, put, KEYS)[0]
+    asked = [ghd.nunique(keys), ghd.isin(keys, [1])[0], ghd.factorize(keys)[0][0]]
+    monkeypatch.setattr(_dask_tasks, "VERSIONS", ("0.0.1", 1))
+    for one in asked:
+        with pytest.raises(
+            gh.Unsupported, match=r"a worker has gpuhash 0\.0\.1 with version 1 of the hash, the client"
+        ):
+            dask.compute(one)
