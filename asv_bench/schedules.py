@@ -5,8 +5,12 @@
     python -m asv_bench.schedules --seeds 1000 --same-rows
 
 Time is simulated, the work is not: every run of a task calls `gh.partial.start`, `split` or `merge` on sampled rows, so
-that what comes out is compared with what one process gives. Results lie in the memory of the worker that made them, and
-are lost with it; a task that runs too long is started again elsewhere, and either of its results is kept.
+that what comes out is compared with what one process gives. A task runs where most of its inputs are, if that worker is
+idle, and what is read is split before more is read. Results lie in the memory of the worker that made them, and are
+lost with it; a part is released when it has been split. A task that runs too long is started again elsewhere, and
+either of its results is kept.
+
+`python -m asv_bench.workers` draws what the table says.
 
 --same-rows: a hundred schedules are of the same rows, whose tasks are worked out once; of those that run again one in
 32 is worked out again, and has to give the same bytes.
@@ -35,7 +39,8 @@ Task = tuple[str, int]  # ("start" | "split" | "merge", number of the part or sh
 
 SCHEDULER = 1.5e-3  # seconds of the scheduler and the client for a task and for each of its inputs' moves
 NETWORK = 1e9  # bytes per second of a worker
-ROWS = 2e7  # per second, aggregated by a worker
+ROWS = 2e7  # per second, aggregated by a worker, or groups merged
+GROUP = 24  # bytes: its key, count and sum
 AGAIN = 1 / 32  # the share of repeated tasks that are worked out again
 SAME_ROWS = 100  # schedules of the same rows
 HEADER = ("workers", "losses", "slow", "seconds", "runs of tasks", "MB moved", "MB of a worker")
@@ -47,6 +52,7 @@ class Work:
 
     parts: list[tuple[np.ndarray, np.ndarray]]
     shards: int
+    fan: int = 1
     values: dict[Task, Any] = field(default_factory=dict)
     bytes: dict[Task, bytes] = field(default_factory=dict)
     again: int = 0
@@ -56,7 +62,7 @@ class Work:
         """The result of a task. Raises AssertionError where it is another one than before."""
         if task in self.values and self.random.random() >= AGAIN:
             return self.values[task]
-        value = compute(task, self.parts, self.shards, given)
+        value = compute(task, self.parts, self.shards, given, self.fan)
         if task not in self.values:
             self.values[task], self.bytes[task] = value, pickle.dumps(value)
             return value
@@ -65,7 +71,7 @@ class Work:
         return value
 
 
-@dataclass
+@dataclass(eq=False)
 class Worker:
     """A worker of some speed, and the bytes of the results that it holds."""
 
@@ -82,7 +88,10 @@ class Worker:
 
 @dataclass
 class Simulation:
-    """One run. rows: of each part there are scale times as many as are sampled."""
+    """One run. rows: of each part there are scale times as many as are sampled.
+
+    fan : so many neighbouring parts are merged before they are split, in one task, as pygpuhash.dask does.
+    """
 
     parts: list[tuple[np.ndarray, np.ndarray]]
     shards: int
@@ -91,6 +100,7 @@ class Simulation:
     losses: int = 0
     slow: float = 0.0  # the share of workers that have a tenth of the speed
     scale: float = 1.0
+    fan: int = 1
     work: Work | None = None  # what tasks give; None: each run of each is worked out
 
     def __post_init__(self) -> None:
@@ -101,7 +111,7 @@ class Simulation:
         self.there: dict[Task, int] = {}  # how many of these are alive
         self.finished: dict[int, gh.partial.Partial] = {}
         self.sizes: dict[Task, int] = {}
-        self.runs, self.moved, self.peak = 0, 0.0, 0
+        self.runs, self.moved, self.peak, self.scheduled = 0, 0.0, 0.0, 0.0
         self.events: list[tuple[float, int, str, Any]] = []
         self.number = 0
         self.all = [self._worker() for _ in range(self.workers)]
@@ -115,18 +125,35 @@ class Simulation:
 
     def _inputs(self, task: Task) -> list[Task]:
         kind, i = task
-        return {"start": [], "split": [("start", i)], "merge": [("split", j) for j in range(len(self.parts))]}[kind]
+        if kind == "start":
+            return []
+        if kind == "merge":
+            return [("split", j) for j in range(self.splits)]
+        return [("start", j) for j in neighbours(i, self.fan, len(self.parts))]
+
+    @property
+    def splits(self) -> int:
+        """How many tasks split."""
+        return -(-len(self.parts) // self.fan)
 
     def _there(self, task: Task) -> bool:
         return self.there.get(task, 0) > 0
 
+    def _has_ended(self, task: Task) -> bool:
+        """Is a result of it there, or has what needs it ended?"""
+        kind, i = task
+        if kind == "merge":
+            return i in self.finished
+        return self._there(task) or (kind == "start" and self._there(("split", i // self.fan)))
+
     def _wanted(self) -> list[Task]:
         """Tasks that can run now and whose results are missing, in a fixed order."""
         missing = [("merge", s) for s in range(self.shards) if s not in self.finished]
-        splits = [("split", i) for i in range(len(self.parts)) if not self._there(("split", i))] if missing else []
-        starts = [("start", i) for _, i in splits if not self._there(("start", i))]
-        ready = starts + [task for task in splits if self._there(("start", task[1]))]
-        return ready + (missing if not splits else [])
+        splits = [("split", i) for i in range(self.splits) if not self._there(("split", i))] if missing else []
+        inputs = {task: self._inputs(task) for task in splits}
+        starts = [one for task in splits for one in inputs[task] if not self._there(one)]
+        ready = [task for task in splits if all(map(self._there, inputs[task]))]
+        return ready + starts + (missing if not splits else [])
 
     def _dispatch(self) -> None:
         idle = [worker for worker in self.all if worker.running is None]
@@ -137,18 +164,31 @@ class Simulation:
         tasks = [task for task in self._wanted() if task not in running]
         if self.slow and not tasks:  # what runs on a slow worker is started again
             slow = {w.running for w in self.all if w.running is not None and w.speed < 1}
-            tasks = sorted(task for task in slow if running[task] == 1)
+            tasks = sorted(task for task in slow if running[task] == 1 and not self._has_ended(task))
             idle = [worker for worker in idle if worker.speed == 1]
-        for task, worker in zip(tasks, idle, strict=False):
-            worker.running = task
-            self.runs += 1
-            inputs = self._inputs(task)
-            self.scheduler = max(self.scheduler, self.now) + SCHEDULER * (1 + len(inputs))
-            share = self.shards if task[0] == "merge" else 1
-            size = sum(self._size(one) for one in inputs if one not in worker.held) / share
-            self.moved += size
-            work = len(self.parts[task[1]][0]) * self.scale / ROWS if task[0] == "start" else size / 16 / ROWS
-            self._at(self.scheduler + size / NETWORK + work / worker.speed, "done", (worker, task))
+        for task in tasks[: len(idle)]:
+            self._begin(task, idle)
+
+    def _begin(self, task: Task, idle: list[Worker]) -> None:
+        """Have an idle worker run a task: the one that has most of its inputs."""
+        inputs = self._inputs(task)
+        own: Counter[Worker] = Counter()
+        for one in inputs:
+            for holder in self.places.get(one, ()):
+                own[holder] += holder.held.get(one, 0)
+        worker = max(idle, key=lambda worker: own[worker])
+        idle.remove(worker)
+        worker.running = task
+        self.runs += 1
+        self.scheduler = max(self.scheduler, self.now) + SCHEDULER * (1 + len(inputs))
+        self.scheduled += SCHEDULER * (1 + len(inputs))
+        share = self.shards if task[0] == "merge" else 1
+        size = sum(self._size(one) for one in inputs if one not in worker.held) / share
+        self.moved += size
+        self.peak = max(self.peak, worker.memory + size)
+        done = sum(self._size(one) for one in inputs) / share / GROUP
+        work = len(self.parts[task[1]][0]) * self.scale if task[0] == "start" else done
+        self._at(self.scheduler + size / NETWORK + work / ROWS / worker.speed, "done", (worker, task))
 
     def _size(self, task: Task) -> int:
         held = (worker.held[task] for worker in self.places.get(task, ()) if worker.alive)
@@ -161,7 +201,7 @@ class Simulation:
         if any(not self._there(one) for one in self._inputs(task)):
             return  # an input was lost while the task ran
         if self.work is None:
-            value = compute(task, self.parts, self.shards, self.values)
+            value = compute(task, self.parts, self.shards, self.values, self.fan)
         else:
             value = self.work.compute(task, self.values)
         if task not in self.values or self.random.random() < 0.5:  # of two results either is kept
@@ -169,16 +209,22 @@ class Simulation:
         if task[0] == "merge":
             self.finished.setdefault(task[1], self.values[task])
             return
+        if task[0] == "start" and self._there(("split", task[1] // self.fan)):
+            return  # nobody needs it any more
         if task not in self.sizes:
             groups = len(value) if task[0] == "start" else sum(map(len, value))
-            self.sizes[task] = int(groups * 24 * self.scale)
+            self.sizes[task] = int(groups * GROUP * self.scale)
         worker.held[task] = self.sizes[task]
         self.places.setdefault(task, []).append(worker)
         self.there[task] = self.there.get(task, 0) + 1
         self.peak = max(self.peak, worker.memory)
+        for one in self._inputs(task):
+            for holder in self.places.pop(one):
+                holder.held.pop(one, None)
+            self.there[one] = 0
 
     def run(self) -> dict[Any, tuple[int, int, int]]:
-        """{key: (count, sum, first)}; afterwards `now`, `runs`, `moved` and `peak` are those of the run."""
+        """{key: (count, sum, first)}; afterwards `now`, `runs`, `moved`, `peak` and `scheduled` are the run's."""
         self.simulate()
         return as_dict([self.finished[s] for s in range(self.shards)])
 
@@ -203,15 +249,23 @@ class Simulation:
             self._dispatch()
 
 
-def compute(task: Task, parts: list[tuple[np.ndarray, np.ndarray]], shards: int, given: dict[Task, Any]) -> Any:
+def compute(
+    task: Task, parts: list[tuple[np.ndarray, np.ndarray]], shards: int, given: dict[Task, Any], fan: int = 1
+) -> Any:
     """What a task gives; given : what those before it have given."""
     kind, i = task
     if kind == "start":
         keys, values = parts[i]
         return gh.partial.start(keys, {"n": "count", "s": ("sum", values), "f": ("first", values)}, threads=1)
     if kind == "split":
-        return gh.partial.split(given["start", i], shards)
-    return gh.partial.merge([given["split", j][i] for j in range(len(parts))])
+        some = [given["start", j] for j in neighbours(i, fan, len(parts))]
+        return gh.partial.split(some[0] if fan == 1 else gh.partial.merge(some), shards)
+    return gh.partial.merge([given["split", j][i] for j in range(-(-len(parts) // fan))])
+
+
+def neighbours(i: int, fan: int, parts: int) -> range:
+    """The parts of task i that splits."""
+    return range(i * fan, min(i * fan + fan, parts))
 
 
 def as_dict(partials: Sequence[gh.partial.Partial]) -> dict[Any, tuple[int, int, int]]:

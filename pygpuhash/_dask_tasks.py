@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _core, partial, verbs
+from pygpuhash import _core, _device_partial, _table_verbs, _verb_inputs, partial, verbs
 from pygpuhash import shards as _shards
 from pygpuhash.columns import rows
 from pygpuhash.columns._engine import HASH_VERSION, pairs, rows_by_id
@@ -130,6 +130,9 @@ def frame_of(part: Partial, results: dict[str, Any]) -> Any:
 
 
 def factorized(part: Any, nulls: Nulls) -> tuple[Any, Any]:
+    if _verb_inputs.lies_on_device(part):
+        codes, distinct = verbs.factorize(part, nulls=nulls)
+        return codes, _device_partial.to_host(distinct)
     codes, distinct = verbs.factorize(part, nulls=nulls, threads=1)
     return np.asarray(codes, np.int64), distinct
 
@@ -159,7 +162,30 @@ def decoded(part: Any, local: tuple[Any, Any], order: Any, numbers: list[Any], s
     of_keys = np.empty(len(order) + 1, np.int64)
     of_keys[order] = np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)])
     of_keys[-1] = -1  # code -1: of nulls that are dropped
+    if _verb_inputs.lies_on_device(codes):
+        return beside(codes, of_keys)[codes]
     return alike(part, of_keys[codes])
+
+
+def beside(like: Any, array: Any) -> Any:
+    """A host array on the GPU of an array there, of its library."""
+    array = np.asarray(array)
+    if type(like).__module__.partition(".")[0] == "torch":
+        return library("torch").from_numpy(array).to(like.device)
+    return on_gpu("cupy", array)
+
+
+def held_by(dtype: np.dtype[Any], among: Any) -> Any:
+    """Of a column the integers that this type of integers holds; another type is refused beside it."""
+    numbers = np.asarray(_device_partial.to_host(among, "among"))
+    if numbers.dtype == dtype or numbers.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return numbers
+    return numbers[numbers == numbers.astype(dtype)].astype(dtype)
+
+
+def on_gpu(name: str, array: Any) -> Any:
+    """An array of a library on the worker's GPU, where it may be already."""
+    return array if _verb_inputs.lies_on_device(array) else library(name).asarray(array)
 
 
 def alike(part: Any, numbers: Any) -> Any:
@@ -191,7 +217,10 @@ def once(token: str | None, make: Callable[[], Any]) -> Any:
 
 def isin(part: Any, among: Any, token: str, versions: tuple[str, int]) -> Any:
     refuse_other(versions)
-    index = once("isin-" + token, lambda: Index(among, threads=1))
+    if _verb_inputs.lies_on_device(part):
+        dtype = _table_verbs.seen(part, "keys")[0]
+        return verbs.isin(part, once(f"isin-{dtype}-{token}", lambda: beside(part, held_by(dtype, among))))
+    index = once("isin-" + token, lambda: Index(_device_partial.to_host(among), threads=1))
     return alike(part, np.asarray(index.get_indexer(part)) >= 0)
 
 

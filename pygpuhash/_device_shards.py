@@ -61,8 +61,8 @@ def _read(keys: Any) -> tuple[Any, int, int]:
     """The memory of the keys, its device, and the handle of the stream of the call."""
     if _tensors.library_of(keys) not in _LIBRARIES:
         raise Unsupported(
-            f"keys are a {type(keys).__name__} on a GPU, where rows of CuPy and PyTorch alone are partitioned: convert "
-            "them, as with cupy.asarray, or copy them to the host"
+            f"keys are a {type(keys).__name__} on a GPU, where numbers of CuPy and PyTorch alone are partitioned: "
+            "convert them, as with cupy.asarray, or copy them, as text, to the host"
         )
     if not _device_groups.KERNELS:
         raise Unsupported(

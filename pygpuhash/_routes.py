@@ -156,6 +156,11 @@ class Batch:
         self.op, self.combine = _OPERATIONS[method], self._combine(values, how.get("op"))
         self.answers = method == "find" and kinds.values is not None
         self.keys, self.values = keys, values
+        if _arrays.is_arrow_on_device(keys):
+            raise Unsupported(
+                f"keys are a {type(keys).__name__}, a column of Arrow on a GPU, and a table in shards takes arrays: "
+                "pass one of CuPy or PyTorch, as its own library makes it, and text as rows of bytes, or on the host"
+            )
         self.device = card_of(keys)
         self.keeper = _streams.stream_keeper(keys, self.device)
         self.stream = _core.stream_handle(self.keeper)
@@ -430,6 +435,9 @@ def _format(kinds: Kinds) -> bytes:
             return b"tD" + unit if keys.kind == "m" else b"ts" + unit + b":"
     elif keys.kind in "iuf" and keys != np.float16 and stored in _FORMATS:
         return _FORMATS[stored]
+    elif keys.subdtype is not None:  # rows, whose shard is that of their bytes
+        return b"w:%d" % kinds.key_store.itemsize
     raise Unsupported(
-        f"keys are on a GPU, and keys of {keys} are divided into shards on the host alone: copy them to the host"
+        f"keys are on a GPU, and keys of {keys} are divided into shards on the host alone: copy them to the host, or "
+        "make the table with another key_dtype, for bytes of a GPU that of their rows, ('u1', 16)"
     )

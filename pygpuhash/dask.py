@@ -18,6 +18,11 @@ shards : of all verbs that have it, None for a fourth of the parts, at most 16. 
 `FEW_TASKS`, neighbouring partials are merged before they are split: as many as a shard has the rows of, or as many as
 bring parts times shards down to `MOST_TASKS`.
 
+Parts may be arrays of CuPy on the GPUs of the workers, as where dask-cuda has made one worker for each: a dask.array of
+such, or delayed columns of CuPy or PyTorch. They are aggregated there; what they come to is merged in memory of the
+host. Results of a dask.array are arrays of CuPy again; of delayed columns codes and masks are on the GPU of their
+part, and distinct keys and aggregates arrays of numpy.
+
 `isin` and `join` send the other column, whole, to each worker, which makes one index of it for all of its tasks.
 """
 
@@ -39,7 +44,7 @@ from pygpuhash import _arguments, partial
 from pygpuhash import _dask_tasks as tasks
 from pygpuhash._dask_tasks import Nulls
 from pygpuhash.columns._engine import MOST_SHARDS
-from pygpuhash.errors import InvalidArgument
+from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.partial import Partial
 
 __all__ = [
@@ -218,7 +223,7 @@ class _Given:
 
     kind : "frame", "series", "array" or "delayed". number : how many parts were passed. read : the collection as Dask
     reads it, which may make one part of several small files; of arrays and delayed parts None. meta : pandas' or
-    numpy's of no rows; of delayed parts None.
+    numpy's of no rows; of delayed parts None. like : no rows of the library of an array's parts, if they are on GPUs.
     """
 
     def __init__(self, given: Any, what: str) -> None:
@@ -227,6 +232,7 @@ class _Given:
         self.meta: Any = None
         self.divisions: Any = None
         self.chunks: Any = None
+        self.like: Any = None
         module = type(given).__module__
         if isinstance(given, (list, tuple)) and given and all(isinstance(part, Delayed) for part in given):
             self.kind, self.number = "delayed", len(given)
@@ -235,7 +241,14 @@ class _Given:
                 raise ValueError(f"{what} has {given.ndim} dimensions: pass a one-dimensional array")
             self.kind, self.number = "array", given.npartitions
             self.meta, self.chunks = np.empty(0, given.dtype), given.chunks
+            if type(given._meta).__module__.partition(".")[0] == "cupy":
+                self.like = given._meta
         elif module.startswith("dask") and hasattr(given, "npartitions") and hasattr(given, "to_delayed"):
+            if type(given._meta).__module__.partition(".")[0] == "cudf":
+                raise Unsupported(
+                    f"{what} has parts of cuDF: pass a dask.array of their columns in CuPy, {what}[name].values, or "
+                    f'{what}.to_backend("pandas")'
+                )
             self.kind = "frame" if hasattr(given, "dtypes") and given.ndim == 2 else "series"
             self.number, self.read = given.npartitions, given.optimize()
             self.divisions, self.meta = self.read.divisions, _empty_of(given, self.kind)
@@ -299,7 +312,7 @@ class _Given:
         if self.kind == "delayed":
             return parts
         if self.kind == "array":
-            return _array(parts, meta.dtype, [np.nan] * len(parts))
+            return _array(parts, meta.dtype, [np.nan] * len(parts), self.like)
         dd = tasks.library("dask.dataframe")
         return dd.from_delayed(parts, meta=meta, verify_meta=False)
 
@@ -308,7 +321,7 @@ class _Given:
         if self.kind == "delayed":
             return parts
         if self.kind == "array":
-            return _array(parts, dtype, self.chunks[0])
+            return _array(parts, dtype, self.chunks[0], self.like)
         dd, pd = tasks.library("dask.dataframe"), tasks.library("pandas")
         name = self.meta.name if self.kind == "series" else None
         meta = pd.Series([], dtype=dtype, name=name, index=self.meta.index)
@@ -333,7 +346,7 @@ class _Given:
         ((_, dtype),) = results.items()
         lengths = [np.nan] * len(both)
         return tuple(
-            _array([_call(tasks.item, pair, i) for pair in both], kind, lengths)
+            _array([_call(tasks.item, pair, i) for pair in both], kind, lengths, self.like)
             for i, kind in ((0, self.meta.dtype), (1, dtype))
         )
 
@@ -347,10 +360,14 @@ def _empty_of(given: Any, kind: str) -> Any:
     return frame
 
 
-def _array(parts: list[Any], dtype: np.dtype[Any], lengths: Sequence[float]) -> Any:
-    da = tasks.library("dask.array")
+def _array(parts: list[Any], dtype: np.dtype[Any], lengths: Sequence[float], like: Any = None) -> Any:
+    """A dask.array of these parts; like : of what library, if not numpy's."""
+    da, meta = tasks.library("dask.array"), None
+    if like is not None:
+        meta = like.astype(dtype)
+        parts = [_call(tasks.on_gpu, type(like).__module__.partition(".")[0], part) for part in parts]
     return da.concatenate(
-        [da.from_delayed(part, shape=(n,), dtype=dtype) for part, n in zip(parts, lengths, strict=True)],
+        [da.from_delayed(part, shape=(n,), dtype=dtype, meta=meta) for part, n in zip(parts, lengths, strict=True)],
         allow_unknown_chunksizes=True,
     )
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pygpuhash import _number_verbs, _verb_inputs, verbs
+from pygpuhash import _device_partial, _number_verbs, _verb_inputs, verbs
 from pygpuhash import shards as _shards
 from pygpuhash.columns import rows
 from pygpuhash.errors import InvalidArgument
@@ -73,16 +73,22 @@ def start(
 ) -> Partial:
     """The groups of some rows.
 
-    keys : one-dimensional, a host column as the verbs take it, a tuple of columns, or a frame, whose rows are keys.
+    keys : one-dimensional, a host column as the verbs take it, a tuple of columns, or a frame, whose rows are keys. Or
+        numbers of CuPy or PyTorch on a GPU, also a tuple of them, with values there: they are aggregated there, and the
+        `Partial` has arrays of numpy in memory of the host, which merge with those of other parts.
     aggregates : {name: "count"} or {name: (op, values)}, several at once; {} for the distinct keys alone. The ops:
         "sum", "min", "max" of numbers and times, as in `group_reduce`; "mean" of numbers, float64; "first", the value
         of the first row, and "nunique", how many distinct values there are, of any column. Null is a value of nunique.
 
-    Floats are added in the order of the rows, so that sums are the same each time.
+    Floats are added in the order of the rows, so that sums are the same each time; on a GPU by `group_reduce` with
+    reproducible=True.
 
     Raises InvalidArgument for other aggregates, ValueError for values of another length, and what `factorize` raises.
     """
     wanted = {name: _read_aggregate(name, given) for name, given in aggregates.items()}
+    if _verb_inputs.lies_on_device(keys):
+        distinct, states = _device_partial.start(keys, wanted, nulls)
+        return Partial(distinct, {name: State(wanted[name][0], columns) for name, columns in states.items()})
     how: dict[str, Any] = {"order": "first", "nulls": nulls}
     if threads is not None:
         how["threads"] = threads

@@ -24,6 +24,8 @@ constexpr u32 warp_threads = 32;
 
 // Stands for the type of a key: the shards are known.
 struct known {};
+// Stands for the type of a key that is bytes, of which all keys have as many.
+struct byte_row {};
 
 // ---- the shard of a row ----------------------------------------------------------------------------------------------
 
@@ -79,6 +81,8 @@ struct partition_work {
   const void* keys;
   const int32_t* shard;  // of each row, where they are known
   cell_hash hash;
+  contract::bytes_keys of_bytes;  // of keys that are bytes, and how many a key has
+  u32 width;
   u64 n, strip;  // rows, of all and of a strip
   u32 strips, shards, shift, digits, bits;
   int32_t* ids;            // to be written; NULL: not asked for
@@ -89,6 +93,7 @@ struct partition_work {
   moved_array arrays[4];
   u32 count;
 
+  GH_FN u32 shard_of(u64 hash) const { return u32((hash >> 32) * shards >> 32); }
   GH_FN u32 digit(u32 of) const { return of >> shift & (most_digits - 1); }
   GH_FN u64 begin() const { return u64(blockIdx.x) * strip; }
   GH_FN u64 end() const { return min(n, begin() + strip); }
@@ -100,13 +105,18 @@ GH_FN void read_shards(const partition_work& w, u64 row, u32 step, u64 end, u32 
   if constexpr (std::is_same_v<Cell, known>) {
 #pragma unroll
     for (u32 i = 0; i < partition_each; ++i) shard[i] = row + i * step < end ? u32(w.shard[row + i * step]) : 0;
+  } else if constexpr (std::is_same_v<Cell, byte_row>) {
+    for (u32 i = 0; i < partition_each; ++i) {
+      const u8* const at = static_cast<const u8*>(w.keys) + (row + i * step) * w.width;
+      shard[i] = row + i * step < end ? w.shard_of(contract::of_bytes(w.of_bytes, at, w.width)) : 0;
+    }
   } else {
     Cell cells[partition_each];
 #pragma unroll
     for (u32 i = 0; i < partition_each; ++i)
       cells[i] = row + i * step < end ? static_cast<const Cell*>(w.keys)[row + i * step] : Cell(0);
 #pragma unroll
-    for (u32 i = 0; i < partition_each; ++i) shard[i] = u32((w.hash(cells[i]) >> 32) * w.shards >> 32);
+    for (u32 i = 0; i < partition_each; ++i) shard[i] = w.shard_of(w.hash(cells[i]));
   }
 }
 
@@ -337,6 +347,7 @@ class partition_call {
       : r(request), plan(request.n, request.shards), launch(request.stream) {
     w.keys = r.keys, w.n = r.n, w.shards = r.shards;
     w.hash = {r.kind, r.key, r.fraction, r.nanoseconds};
+    w.of_bytes = r.of_bytes, w.width = r.width;
     const u64 tiles = (r.n + partition_tile - 1) / partition_tile;
     const u64 most = launch.blocks(plan.strips, partition_blocks);
     w.strip = (tiles + most - 1) / most * partition_tile;
@@ -427,6 +438,7 @@ gpuhash_status partition_on_cuda(const partition_on_device& r, gpuhash_error* er
       return;
     }
     partition_call call(r);
+    if (r.kind == cell_kind::bytes) return call.run<byte_row>();
     switch (r.width) {
       case 1: return call.run<u8>();
       case 2: return call.run<u16>();

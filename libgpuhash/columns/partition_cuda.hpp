@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "libgpuhash/columns/contract.hpp"
 #include "libgpuhash/columns/partition.hpp"
 #include "libgpuhash/tile/sizes.hpp"
 
@@ -23,7 +24,7 @@ constexpr uint32_t partition_blocks = tunable("cuda.shard_blocks", 2u);
 static_assert(most_digits <= partition_threads && partition_tile <= 1u << 16);
 static_assert(GPUHASH_MOST_SPREAD <= most_digits);
 
-enum class cell_kind : uint32_t { unsigned_integer, signed_integer, floating, ticks };
+enum class cell_kind : uint32_t { unsigned_integer, signed_integer, floating, ticks, bytes };
 
 // Of 8, 4, 2 and 1 bytes, by which these addresses and lengths are whole.
 constexpr uint32_t largest_word(uint64_t ends) { return ends % 8 == 0 ? 8 : ends % 4 == 0 ? 4 : ends % 2 == 0 ? 2 : 1; }
@@ -37,6 +38,7 @@ struct partition_on_device {
   uint64_t key;         // of the hash of such cells
   uint64_t fraction;    // of floats that are no integers
   int64_t nanoseconds;  // of a tick
+  contract::bytes_keys of_bytes;
   uint64_t n;
   uint32_t shards;
   int32_t* ids;

@@ -98,9 +98,11 @@ size_t scratch_of(const gpuhash_partition_request& r, uint64_t n) {
 gpuhash_status check_keys_of_device(const row_type& type, const rows& given, gpuhash_error* err) {
   const column_type& t = type.columns[0];
   const bool number = t.kind == family::integer || t.kind == family::floating || t.nanoseconds != 0;
-  if (!type.single() || t.dictionary || t.how != layout::fixed || t.width > 8 || !number)
+  const bool fixed = number && t.how == layout::fixed && t.width <= 8;
+  if (!type.single() || t.dictionary || !(fixed || t.how == layout::fixed_bytes))
     return fail(err, GPUHASH_UNSUPPORTED,
-                "keys on a CUDA device are %s; they are one column of integers, floats or times of up to 8 bytes",
+                "keys on a CUDA device are %s; they are one column of integers, floats or times of up to 8 bytes, or "
+                "of bytes of one width",
                 type.single() ? describe(t).c_str() : "rows of several columns");
   if (given.columns[0].validity != nullptr)
     return fail(err, GPUHASH_UNSUPPORTED, "keys on a CUDA device may have nulls: pass null_count 0, or no validity");
@@ -112,7 +114,7 @@ gpuhash_status check_memory_of(const gpuhash_partition_request& r, const row_typ
   if (given.length == 0) return GPUHASH_OK;
   const void* const keys = first_cell(type, given);
   const uint32_t width = type.columns[0].width;
-  if (uintptr_t(keys) % width != 0)
+  if (type.columns[0].how == layout::fixed && uintptr_t(keys) % width != 0)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "the keys are at %p; they are aligned to %u bytes", keys, width);
   const size_t bytes = scratch_of(r, uint64_t(given.length));
   if (bytes == 0) return GPUHASH_OK;
@@ -129,13 +131,15 @@ gpuhash_status check_memory_of(const gpuhash_partition_request& r, const row_typ
 void set_hash(const column_type& t, uint64_t seed, partition_on_device* d) {
   const uint64_t root = contract::root(seed_of_shards(seed), 0);
   const bool floating = t.kind == family::floating, ticks = t.nanoseconds > 1;
-  d->kind = floating      ? cell_kind::floating
-            : ticks       ? cell_kind::ticks
-            : t.is_signed ? cell_kind::signed_integer
-                          : cell_kind::unsigned_integer;
+  d->kind = t.how == layout::fixed_bytes ? cell_kind::bytes
+            : floating                   ? cell_kind::floating
+            : ticks                      ? cell_kind::ticks
+            : t.is_signed                ? cell_kind::signed_integer
+                                         : cell_kind::unsigned_integer;
   d->key = contract::key_of(root, kind_of(t.kind));
   d->fraction = contract::key_of(root, contract::fraction);
   d->nanoseconds = t.nanoseconds;
+  d->of_bytes = contract::keys_of_bytes(root, kind_of(t.kind));
 }
 
 gpuhash_status partition_there(const gpuhash_partition_request& r, const row_type& type, const rows& given,

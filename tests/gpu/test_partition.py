@@ -84,3 +84,24 @@ def test_a_call_is_captured() -> None:
         assert np.array_equal(order.get(), wanted.order)
         assert np.array_equal(out.get(), wanted.keys)
         assert np.array_equal(offsets.get(), wanted.offsets)
+
+
+@pytest.mark.parametrize("width", [1, 4, 12, 16, 75])
+@pytest.mark.parametrize("shards", [3, 300])
+def test_keys_that_are_bytes_of_one_width(width: int, shards: int) -> None:
+    """Of the C function, which tables in shards call for rows of numbers."""
+    cupy, n = pytest.importorskip("cupy"), 100_003
+    keys = np.random.default_rng(width).integers(0, 256, (n, width)).astype("u1")
+    ids, order, offsets = cupy.empty(n, "i4"), cupy.empty(n, "i8"), cupy.empty(shards + 1, "i8")
+    for first in (0, 1):  # bytes may lie anywhere
+        room = cupy.empty(n * width + first, "u1")
+        room[first:] = cupy.asarray(keys.reshape(-1))
+        call = (0, b"w:%d" % width, n, room.data.ptr + first, shards, 9)
+        results = {"ids": ids.data.ptr, "order": order.data.ptr, "offsets": offsets.data.ptr}
+        scratch = cupy.empty(_core.partition(*call, **results, asks=True), "u1")
+        stream = cupy.cuda.get_current_stream().ptr
+        _core.partition(*call, **results, scratch=scratch.data.ptr, nbytes=scratch.size, stream=stream)
+        wanted = gh.partition(keys.view(f"V{width}").reshape(-1), shards, 9)
+        assert np.array_equal(ids.get(), gh.shard_of(keys.view(f"V{width}").reshape(-1), shards, 9))
+        assert np.array_equal(order.get(), wanted.order)
+        assert np.array_equal(offsets.get(), wanted.offsets)

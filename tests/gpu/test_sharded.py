@@ -73,6 +73,24 @@ def test_dtypes(on_a_card, chunks, key, value):
         table.check()
 
 
+@pytest.mark.parametrize("kind", [("uint8", (16,)), ("int32", (3,)), ("float32", (1,))], ids=str)
+@pytest.mark.parametrize("shards", [2, 300])
+def test_rows_of_numbers_are_keys(on_a_card, chunks, kind, shards):
+    base, (width,) = np.dtype(kind[0]), kind[1]
+    numbers = np.arange(30_000)
+    keys = np.random.default_rng(2).integers(0, 2, (len(numbers), width)).astype(base)
+    keys[:, 0], keys[:, -1] = (numbers % 251, numbers // 251) if width > 1 else (numbers, numbers)
+    with make(chunks, key_dtype=kind, shards=shards) as table:
+        assert on_a_card.get(table.insert(on_a_card.put(keys[:20_000]), on_a_card.put(numbers[:20_000]))).all()
+        assert table.insert(keys[20_000:], numbers[20_000:]).all()  # of the host: the same shards
+        for card in (0, 1):
+            values, found = table.find(on_a_card.put(keys, card))
+            assert on_a_card.get(found).all()
+            assert np.array_equal(on_a_card.get(values), numbers)
+        assert np.array_equal(table.find(keys)[0], numbers)
+        table.check()
+
+
 def test_threads_of_both_cards(on_a_card, chunks):
     """Each card has batches of its own, at the same time."""
     with make(chunks) as table:

@@ -25,7 +25,7 @@ def dtype_of(format: bytes) -> str:
     text = format.decode()
     if text[:2] in ("ts", "tD"):
         return f"{'M' if text[1] == 's' else 'm'}8[{ {'s': 's', 'm': 'ms', 'u': 'us', 'n': 'ns'}[text[2]] }]"
-    return FORMATS[text]
+    return f"V{text[2:]}" if text[:2] == "w:" else FORMATS[text]
 
 
 def partition(monkeypatch: Any, cuda: Any, streams: list[int]) -> None:

@@ -17,6 +17,7 @@ import pygpuhash as gh
 from pygpuhash import _core, _device_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_bytes
 import fake_cuda
 import fake_libraries
 import fake_shards
@@ -101,9 +102,12 @@ def test_other_libraries_are_refused_by_name() -> None:
         __cuda_array_interface__: ClassVar[Any] = {"shape": (3,), "typestr": "<i8", "data": (4096, True), "version": 3}
 
     with pytest.raises(
-        gh.Unsupported, match="keys are a Array on a GPU, where rows of CuPy and PyTorch alone are part"
+        gh.Unsupported, match="keys are a Array on a GPU, where numbers of CuPy and PyTorch alone are part"
     ):
         gh.partition(Array(), 3)
+    for call in (gh.partition, gh.shard_of):
+        with pytest.raises(gh.Unsupported, match=r"keys are a Column on a GPU, .*, or copy them, as text, to the host"):
+            call(fake_bytes.column("u", ["a", "bb", None]), 3)
 
 
 def test_scratch_of_the_c_library() -> None:

@@ -213,9 +213,9 @@ def test_arrays_of_a_device_are_refused(monkeypatch):
     from pygpuhash import _arrays
 
     monkeypatch.setattr(_arrays, "on_device", lambda given: given is not None)
-    with pytest.raises(gh.Unsupported, match="keys are a ndarray on a GPU, where rows of CuPy and PyTorch alone are"):
+    with pytest.raises(gh.Unsupported, match="keys are a ndarray on a GPU, where numbers of CuPy and PyTorch alone"):
         gh.partition(np.arange(3), 2)
-    with pytest.raises(gh.Unsupported, match="keys are a ndarray on a GPU, where rows of CuPy"):
+    with pytest.raises(gh.Unsupported, match="keys are a ndarray on a GPU, where numbers of CuPy"):
         gh.shard_of(np.arange(3), 2)
 
 

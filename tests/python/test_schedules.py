@@ -17,15 +17,36 @@ from asv_bench import schedules  # noqa: E402
 
 def simulated(seed):
     parts = schedules.sampled(1 + seed % 6, 12, seed)
-    made = schedules.Simulation(parts, 1 + seed % 4, 1 + seed % 3, seed, losses=seed % 7, slow=seed % 3 / 4)
+    how = {"losses": seed % 7, "slow": seed % 3 / 4, "fan": 1 + seed // 2 % 3}
+    made = schedules.Simulation(parts, 1 + seed % 4, 1 + seed % 3, seed, **how)
     assert made.run() == schedules.in_one_process(parts), f"seed {seed}"
     return made
 
 
 def test_every_schedule_is_exact():
     runs = [simulated(seed) for seed in range(40)]
-    assert any(made.runs > 2 * len(made.parts) + made.shards for made in runs)  # some tasks ran again
-    assert all(made.runs >= 2 * len(made.parts) + made.shards for made in runs)
+    assert any(made.runs > tasks(made) for made in runs)  # some tasks ran again
+    assert all(made.runs >= tasks(made) for made in runs)
+    assert any(made.splits < len(made.parts) for made in runs)  # some parts were merged before they were split
+
+
+def tasks(made):
+    """How many tasks there are to run."""
+    return len(made.parts) + made.splits + made.shards
+
+
+def test_a_quiet_run_has_each_task_once_and_moves_what_is_elsewhere():
+    parts = schedules.sampled(6, 50, 3)
+    alone, six = (schedules.Simulation(parts, 3, workers, 1, scale=1e6) for workers in (1, 6))
+    assert alone.run() == six.run()
+    assert alone.runs == six.runs == tasks(alone) == 15
+    assert alone.moved == 0
+    sizes = [six.sizes["split", i] for i in range(6)]
+    assert 0 < six.moved < sum(sizes)  # splits are where their parts are, and a merge is where one of its splits is
+    assert max(sizes) <= six.peak < alone.peak
+    assert [alone.scheduled, six.scheduled] == [pytest.approx(schedules.SCHEDULER * (15 + 6 + 3 * 6))] * 2
+    read = sum(len(keys) for keys, _ in parts) * 1e6 / schedules.ROWS
+    assert alone.now > read > six.now > max(len(keys) for keys, _ in parts) * 1e6 / schedules.ROWS
 
 
 @pytest.mark.slow

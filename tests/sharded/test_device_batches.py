@@ -17,6 +17,7 @@ import pygpuhash as gh
 from pygpuhash import _core, _peers, _routes, sharded
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+import fake_bytes
 import fake_cuda
 import fake_libraries
 import fake_shards
@@ -420,12 +421,22 @@ def test_what_is_refused(cuda, cupy, devices, monkeypatch):
             with pytest.raises(error, match=message):
                 call()
         assert len(table) == len(set_) == 0
-    for key in ("M8[D]", "S12", "?", "f2", ("u4", 2), [("a", "i4"), ("b", "u8")]):
+    for key in ("M8[D]", "S12", "?", "f2", "c8", [("a", "i4"), ("b", "u8")]):
         with (
             make(cuda, devices, key_dtype=key) as table,
-            pytest.raises(gh.Unsupported, match="are divided into shards on the host alone: copy them to the host"),
+            pytest.raises(
+                gh.Unsupported, match=r"are divided into shards on the host alone: copy them .*, [(]'u1', 16[)]"
+            ),
         ):
             table.contains(keys)
+    text = fake_bytes.column("u", ["a", "bb"])
+    for key in ("i8", ("u1", 16)):
+        with make(cuda, devices, key_dtype=key) as table:
+            for given in (text, [text, text]):
+                with pytest.raises(
+                    gh.Unsupported, match=r"keys are a Column, a column of Arrow on a GPU, .* text as rows"
+                ):
+                    table.insert(given, 1)
     with make(cuda, devices, value_dtype="f2") as table:
         other = gh.DeviceArray.from_dlpack(cupy.asarray(np.arange(10, dtype="u8")))
         with pytest.raises(TypeError, match="float16 results need CuPy, PyTorch or JAX arrays"):
@@ -442,6 +453,42 @@ def test_what_is_refused(cuda, cupy, devices, monkeypatch):
         with pytest.raises(gh.InvalidArgument, match="is being captured into a graph"):
             table.contains(keys)
         monkeypatch.setattr(cuda, "capturing", set())
+
+
+ROWS = [("u1", 16), ("i4", 3), ("u4", (1,)), ("f4", 2), ("u2", (2, 5)), ("i8", 4)]
+
+
+@pytest.mark.parametrize("shards", [None, 20])
+@pytest.mark.parametrize("kind", ROWS, ids=str)
+def test_rows_of_numbers_are_keys(cuda, cupy, devices, chunks, kind, shards):
+    """In each shard that the host gives them, so that batches of both find each other's keys."""
+    random = np.random.default_rng(len(str(kind)))
+    base, shape = np.dtype(kind[0]), np.dtype(kind).shape or (1,)
+    keys = random.integers(0, 2, (200, *shape)).astype(base)
+    keys[:, ..., -1] = np.arange(200).reshape((200,) + (1,) * (len(shape) - 1))
+    values = np.arange(200)
+    put = cupy.asarray
+    with make(cuda, devices, chunks, shards=shards, key_dtype=kind) as table:
+        assert host(table.insert(put(keys[:150]), put(values[:150]))).all()
+        assert table.insert(keys[150:], values[150:]).all()
+        found, mask = table.find(put(keys))
+        assert host(mask).all()
+        assert host(found).tolist() == table.find(keys)[0].tolist() == values.tolist()
+        assert not host(table.accumulate(put(keys), put(values))).any()
+        assert not host(table.insert_or_assign(put(keys[:7]), 5)).any()
+        masks = table.contains([put(keys[:100]), put(keys[100:])])
+        assert [host(mask).all() for mask in masks] == [True, True]
+        absent = keys + (np.arange(keys[0].size).reshape(shape) == 0).astype(base) * (3 if keys[0].size > 1 else 1000)
+        assert not host(table.contains(put(absent))).any()
+        assert not table.contains(absent).any()
+        assert host(table.erase(put(np.ascontiguousarray(keys[::2])))).all()
+        assert len(table) == 100
+        assert table.find(keys[1])[0] == 5
+        table.check()
+        with pytest.raises(ValueError, match=r"keys have shape \(200,\)"):
+            table.find(put(np.zeros(200, base)))
+        with pytest.raises(TypeError, match="keys have dtype float64, the table holds"):
+            table.find(put(keys.astype("f8")))
 
 
 def test_transports_to_other_processes_take_host_arrays(cuda, cupy):

@@ -1,6 +1,7 @@
 // Rows by shard on emulated warps: gpuhash_partition with its kernels, compared with its results on the CPU, for keys
 // of every width and kind. Sizes are small (test_partition.py), so that more than 16 shards take two passes.
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <vector>
@@ -37,9 +38,11 @@ struct key_type {
   const char* format;  // Arrow's
   u32 width;
 };
-constexpr key_type types[] = {{"c", 1},   {"C", 1},    {"s", 2},    {"S", 2},   {"i", 4},   {"I", 4},
-                              {"l", 8},   {"L", 8},    {"e", 2},    {"f", 4},   {"g", 8},   {"tdD", 4},
-                              {"tdm", 8}, {"tsn:", 8}, {"tss:", 8}, {"tDu", 8}, {"ttm", 4}, {"ttn", 8}};
+constexpr key_type types[] = {{"c", 1},     {"C", 1},     {"s", 2},    {"S", 2},   {"i", 4},     {"I", 4},
+                              {"l", 8},     {"L", 8},     {"e", 2},    {"f", 4},   {"g", 8},     {"tdD", 4},
+                              {"tdm", 8},   {"tsn:", 8},  {"tss:", 8}, {"tDu", 8}, {"ttm", 4},   {"ttn", 8},
+                              {"w:1", 1},   {"w:4", 4},   {"w:7", 7},  {"w:8", 8}, {"w:12", 12}, {"w:16", 16},
+                              {"w:31", 31}, {"w:32", 32}, {"w:75", 75}};
 
 // A cell: small numbers, any bits, and the numbers at which floats and integers differ.
 u64 cell(const key_type& t, random_numbers& r) {
@@ -80,7 +83,10 @@ void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted
   memory keys((n + first) * t.width), values(n * value_bytes, value_off);
   for (size_t i = 0; i < n + first; ++i) {
     const u64 own = one_key ? 7 : cell(t, r);
-    memcpy(keys.data() + i * t.width, &own, t.width);
+    for (u32 at = 0; at < t.width; at += 8) {
+      const u64 word = at ? r.next() : own;
+      memcpy(keys.data() + i * t.width + at, &word, std::min(t.width - at, 8u));
+    }
   }
   for (size_t i = 0; i < n * value_bytes; ++i) values.data()[i] = char(r.next());
   const void* buffers[2] = {nullptr, keys.data()};
@@ -238,12 +244,17 @@ void refusals() {
   };
   for (const char* format : {"u", "b", "d:30,2", "z"}) {
     type.format = format, rows.n_buffers = format[0] == 'u' || format[0] == 'z' ? 3 : 2;
-    refused("they are one column of integers, floats or times of up to 8 bytes");
+    refused("they are one column of integers, floats or times of up to 8 bytes, or of bytes of one width");
   }
   type.format = "l", rows.n_buffers = 2, rows.null_count = -1, buffers[0] = some;
   refused("may have nulls: pass null_count 0");
   rows.null_count = 0, buffers[1] = reinterpret_cast<const char*>(some) + 4;
   refused("aligned to 8 bytes");
+  type.format = "w:8";  // bytes may lie anywhere
+  HOLDS(asked(q, &err) == GPUHASH_OK);
+  rows.null_count = -1;
+  refused("may have nulls: pass null_count 0");
+  type.format = "l", rows.null_count = 0;
   buffers[1] = some, q.out_order = reinterpret_cast<int64_t*>(shards);
   refused("ask gpuhash_partition_scratch");
   HOLDS(gpuhash_partition_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK && q.scratch_bytes > 0);

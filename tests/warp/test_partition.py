@@ -45,8 +45,21 @@ MUTANTS = [
     Mutant(
         "lower-half-of-a-hash",
         KERNELS,
-        "u32((w.hash(cells[i]) >> 32) * w.shards >> 32)",
-        "u32((w.hash(cells[i]) & 0xffffffffu) * w.shards >> 32)",
+        "u32((hash >> 32) * shards >> 32)",
+        "u32((hash & 0xffffffffu) * shards >> 32)",
+    ),
+    Mutant("bytes-of-the-row-before", KERNELS, "(row + i * step) * w.width", "(row + i * step - (row > 0)) * w.width"),
+    Mutant(
+        "one-byte-less",
+        KERNELS,
+        "contract::of_bytes(w.of_bytes, at, w.width)",
+        "contract::of_bytes(w.of_bytes, at, w.width - 1)",
+    ),
+    Mutant(
+        "bytes-are-integers",
+        CALL,
+        "contract::keys_of_bytes(root, kind_of(t.kind))",
+        "contract::keys_of_bytes(root, contract::integer)",
     ),
     # counting
     Mutant("rows-past-the-strip", KERNELS, "min(n, begin() + strip)", "n"),

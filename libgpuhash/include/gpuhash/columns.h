@@ -170,10 +170,10 @@ GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint
  * out_order.
  *
  * With a CUDA device in `device` all buffers of the keys, values and results lie there, but for the structs. Keys are
- * then one column of integers, floats or times of up to 8 bytes without nulls. Everything is queued on the stream,
- * which may be one that is being captured into a graph; nothing comes back to the host, and nothing is allocated:
- * temporaries lie in memory of the caller, of gpuhash_partition_scratch bytes and aligned to 256. That is up to 2 MiB,
- * and 20 bytes more for each row with more than 256 shards. Results are those of the CPU, bit for bit. */
+ * then one column without nulls, of integers, floats or times of up to 8 bytes, or of bytes of one width. Everything is
+ * queued on the stream, which may be one that is being captured into a graph; nothing comes back to the host, and nothing
+ * is allocated: temporaries lie in memory of the caller, of gpuhash_partition_scratch bytes and aligned to 256. That is up
+ * to 2 MiB, and 20 bytes more for each row with more than 256 shards. Results are those of the CPU, bit for bit. */
 #define GPUHASH_PARTITION_SALT 0x452821e638d01377u
 #define GPUHASH_MOST_SHARDS 65536u
 #define GPUHASH_MOST_SPREAD 16u
