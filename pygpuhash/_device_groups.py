@@ -27,6 +27,7 @@ __all__ = [
     "group",
     "isin",
     "join",
+    "leaves_too_much",
     "maker",
     "own_dtype",
     "serves",
@@ -43,6 +44,7 @@ _INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.ui
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
 _MOST_LISTED = 1 << 30  # right rows of a join
 _TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
+_SHORT = 1 << 22  # rows of a column
 _NOTHING = contextlib.nullcontext()
 _AGGREGATES = ("sum", "mean", "min", "max")
 _NO_AGGREGATES = (False,) * len(_AGGREGATES)
@@ -313,14 +315,19 @@ def _pointer(array: Any) -> int:
     return int(array.data.ptr if of_torch is None else of_torch())
 
 
-def _part(array: Any, n: int, rows: int, stream: int) -> Any:
-    """The first n elements of so many; a copy where the rest keeps more than three times the memory that they take.
+def leaves_too_much(n: int, rows: int) -> bool:
+    """Would the first n of so many elements keep too much memory for the others, so that a copy is better?
 
-    A library's own copy of a short array takes as long as its verb.
+    Of short columns the copies take as long as the verb, and the memory is little.
     """
+    return n * (16 if rows <= _SHORT else 4) < rows
+
+
+def _part(array: Any, n: int, rows: int, stream: int) -> Any:
+    """The first n elements of so many, or a copy of them, by the driver: a kernel of their library starts later."""
     if array is None:
         return None
-    copies = 4 * n < rows
+    copies = leaves_too_much(n, rows)
     if type(array) is _cuda.DeviceArray:
         return _device_arrays.first_of(array, n, copies=copies)
     of_torch = getattr(array, "new_empty", None)

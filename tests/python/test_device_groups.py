@@ -84,6 +84,25 @@ def test_rule_for_values(
     assert _device_groups.serves_values("cupy", values, np.dtype(dtype), stored) is wanted
 
 
+@pytest.mark.parametrize(
+    ("n", "rows", "copied"),
+    [
+        (0, 0, False),
+        (0, 1, True),
+        (1, 16, False),
+        (1, 17, True),
+        (2**18, 2**22, False),
+        (2**18 - 1, 2**22, True),
+        (2**20, 2**22 + 1, True),
+        (2**20 + 1, 2**22 + 1, False),
+        (2**29, 2**31, False),
+    ],
+)
+def test_rule_for_copies(n: int, rows: int, copied: bool) -> None:
+    """Less than a sixteenth of a short column's rows, and a fourth of a long one's."""
+    assert _device_groups.leaves_too_much(n, rows) is copied
+
+
 def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_device_groups, "KERNELS", True)
     for dtype, most in (("int32", 2**22), ("float64", 2**21)):
@@ -213,7 +232,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize("order", ["any", "first"])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
-@pytest.mark.parametrize("distinct", [3, 200, 300, 900])  # less and more than a fourth of the rows
+@pytest.mark.parametrize("distinct", [3, 60, 70, 900])  # less and more than a sixteenth of the rows
 def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
     array, calls = put
     given = np.random.default_rng(distinct).integers(0, distinct, (20, 50)).astype(dtype)
@@ -226,7 +245,7 @@ def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
         there = host(results[0] if verb is not gh.factorize else results[1])
         assert there.dtype == dtype
         assert np.array_equal(np.sort(there), wanted)
-        assert (there.base is None) == (distinct <= 200)  # a copy where the rest would keep memory for nothing
+        assert (there.base is None) == (distinct <= 60)  # a copy where the rest would keep memory for nothing
         if order == "first":
             assert np.array_equal(there, given.reshape(-1)[np.sort(first)])
         if verb is gh.value_counts:
