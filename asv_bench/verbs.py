@@ -12,7 +12,7 @@ others are asked for, of one distribution. Every result is compared with numpy's
 has no function for is put together from its sorts: sums and joins of PyTorch. The ceiling is the time of the accesses
 that a verb cannot do without, a compare-and-swap for a key that is counted or added and a random read for one that is
 looked up, over the memory of a table of the distinct keys: a sort, which reads in order, and a cache of frequent keys
-can be above it. The first call does not count, and short columns are repeated more often on a GPU. There "device" is
+can be above it. The first call does not count; on a GPU, calls are repeated for 50 ms at least. There "device" is
 the share of the median call in which kernels and copies run, and "trips" counts the copies to the host in one call;
 both are what PyTorch's profiler sees of one more call.
 
@@ -47,7 +47,7 @@ from .skew import rates, repeated, zipf
 FOUR = ("sum", "min", "max", "count")
 LONG = ("unique", "value_counts", "factorize", "factorize_any", "group_reduce", "group_reduce_floats", "isin_n")
 OF_LONG, MOST_OF_ALL_VERBS = "uniform over n/2", 1 << 25
-MOST_REPEATED = 1 << 24  # keys of short columns on a GPU that one repeat is made of, calls of microseconds
+SECONDS = 0.05  # calls on a GPU are repeated for so long at least: one takes microseconds to milliseconds
 HEADER = ("verb", "keys", "n", "distinct", "who", "median", "min", "max", "ceiling", "share")
 ON_GPU = ("device", "trips")
 Row = tuple[Any, ...]  # of HEADER, and on a GPU of ON_GPU
@@ -413,6 +413,14 @@ def libraries(on: Any) -> dict[str, Any]:
     return found
 
 
+def repeated_long(on: Any, repeats: int, call: Callable[[], Any]) -> list[float]:
+    """Seconds of each repeat; on a GPU, of as many as take SECONDS together."""
+    seconds = repeated(on, repeats, lambda: None, call)
+    while on.name != "cpu" and sum(seconds) < SECONDS:
+        seconds += repeated(on, repeats, lambda: None, call)
+    return seconds
+
+
 def give_back_memory(on: Any, known: dict[str, Any]) -> None:
     """What libraries keep for their next arrays on a GPU. In pieces, it would make some calls wait for more memory."""
     if on.name == "cpu":
@@ -454,7 +462,7 @@ def measure_verbs(
 ) -> Iterator[Row]:
     """Rows of one column."""
     known, c = libraries(on), Columns(on.xp, name, n, width)
-    m, more = len(c.distinct), 1 if on.name == "cpu" else max(1, MOST_REPEATED // n)
+    m = len(c.distinct)
     with gh.Table(key_dtype=f"u{width}", value_dtype="u4", capacity=m, device=on.name) as table:
         memory = table.nbytes
     for verb in verbs:
@@ -470,7 +478,7 @@ def measure_verbs(
         assert rule.check(OURS[verb](c, on.name), c), f"{verb} of {name}: a wrong result"
         for who, call in calls(verb, c, on, known).items():
             give_back_memory(on, known)
-            found = rates(n, repeated(on, repeats * more, lambda: None, call))
+            found = rates(n, repeated_long(on, repeats, call))
             of_width = f" of {width} bytes" if width != 4 else ""
             yield verb, name + of_width, n, m, who, *found, ceiling, found[0] / ceiling
 
