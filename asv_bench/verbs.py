@@ -16,6 +16,9 @@ can be above it. The first call does not count; on a GPU, calls are repeated for
 the share of the median call in which kernels and copies run, and "trips" counts the copies to the host in one call;
 both are what PyTorch's profiler sees of one more call.
 
+Columns of other shapes are measured where they are asked for: sorted ones, and clustered ones, in which each key is
+200 times in a row.
+
 Prints the table, and writes <output>/<machine>/verbs-<device>.md and .json.
 """
 
@@ -61,6 +64,10 @@ DISTRIBUTIONS: dict[str, Callable[[Any, int], Any]] = {
     "distinct": lambda xp, n: xp.random.permutation(n).astype(np.uint32),
     "one key": lambda xp, n: xp.zeros(n, np.uint32),
 }
+UNEVEN: dict[str, Callable[[Any, int], Any]] = {  # that have to be asked for
+    "sorted": lambda xp, n: xp.sort(xp.random.randint(0, n // 2, n)).astype(np.uint32),
+    "clustered": lambda xp, n: xp.arange(n, dtype=np.uint32) // np.uint32(200),
+}
 
 
 class Columns:
@@ -68,8 +75,10 @@ class Columns:
 
     def __init__(self, xp: Any, name: str, n: int, width: int) -> None:
         self.xp, self.n, self.width = xp, n, width
-        self.index = DISTRIBUTIONS[name](xp, n)
+        self.index = (DISTRIBUTIONS | UNEVEN)[name](xp, n)
         self.keys = random_keys(xp, self.index, width)
+        if name == "sorted":
+            self.keys.sort()
         self.values = xp.arange(n, dtype=np.int64)
         self._among: dict[str, Any] = {}
 
@@ -519,7 +528,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--key-bytes", type=int, action="append", choices=[4, 8], help="default: 4; may be repeated")
     parser.add_argument("--verb", action="append", choices=list(VERBS), help="may be repeated")
-    parser.add_argument("--distribution", action="append", choices=list(DISTRIBUTIONS), help="may be repeated")
+    parser.add_argument("--distribution", action="append", choices=list(DISTRIBUTIONS | UNEVEN), help="may be repeated")
+    parser.add_argument("--report", help="name of the files; default: verbs-<device>")
     parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
@@ -545,7 +555,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in rows
     ]  # fmt: skip
     text += markdown_table(header, cells)
-    stem = args.output / machine_name() / f"verbs-{on.name.partition(':')[0]}"
+    stem = args.output / machine_name() / (args.report or f"verbs-{on.name.partition(':')[0]}")
     write_report(stem, text, about, [dict(zip(header, row, strict=True)) for row in rows])
     return 0
 

@@ -58,6 +58,18 @@ def test_several_lengths_and_long_columns(alone, tmp_path, monkeypatch):
     assert measured("--n", "1024", *asked) == {(1024, "one key", "join_indexer")}
 
 
+def test_uneven_columns_by_another_name(alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUHASH_BENCH_MACHINE", "here")
+    asked = ["--verb", "factorize", "--distribution", "sorted", "--distribution", "clustered", "--report", "uneven"]
+    assert verbs.main(["--n", "1003", "--repeats", "1", *asked, "--output", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "here" / "uneven.json").read_text())["rows"]
+    assert [row["keys"] for row in rows if row["who"].startswith("gh.")] == ["sorted", "clustered"]
+    assert rows[-1]["distinct"] == 6
+    ordered, clusters = (verbs.Columns(np, name, 1003, 8).keys for name in ("sorted", "clustered"))
+    assert np.array_equal(ordered, np.sort(ordered))
+    assert [len(run) for run in np.split(clusters, np.flatnonzero(np.diff(clusters)) + 1)] == [200] * 5 + [3]
+
+
 def test_others_of_isin():
     """Half of them are keys of the column, and as many as are asked for."""
     c = verbs.Columns(np, "uniform over n/2", 4096, 4)
