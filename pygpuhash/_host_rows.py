@@ -48,7 +48,7 @@ def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[s
     parts = _parts(fields, floats, table)
     if parts is None:
         return columns
-    part = _packed.side_by_side(parts)
+    part = _side_by_side(parts)
     names = [_buffers.describe(field[0].__arrow_c_array__()[0])[1] for field in fields]
     of_rows = _buffers.describe(columns[0].schema)[0] == "+s"
 
@@ -112,6 +112,22 @@ def _parts(fields: list[list[View]], floats: str, table: dict[str, Any]) -> list
     return found if len(found) == len(parts) and _bits(parts) <= _packed.BITS else None
 
 
+def _side_by_side(parts: Sequence[Part]) -> Part:
+    """`_packed.side_by_side`, in the memory of the first part's numbers."""
+    bits = _bits(parts)
+    dtype = np.dtype(np.int32) if bits < 32 else LONG
+    numbers, before = parts[0].numbers.astype(dtype, copy=False), parts[0].bits
+    for part in parts[1:]:
+        own = part.numbers.astype(dtype, copy=False)
+        if before:
+            numbers <<= part.bits
+            numbers |= own
+        else:
+            numbers = own
+        before += part.bits
+    return replace(_packed.side_by_side([replace(part, numbers=part.numbers[:0]) for part in parts]), numbers=numbers)
+
+
 def _head(field: list[View]) -> View:
     """The first elements of a column's longest chunk."""
     longest = max(field, key=lambda view: view.length)
@@ -135,39 +151,44 @@ def _distances(field: list[View], floats: str) -> Part | None:
         nulls = np.concatenate(
             [np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)]
         )
+        found = _offsets(values, dtype, nulls)
+        if found is not None:
+            return replace(found, back=_back_with_nulls(field[0].format, found.back))
         values = np.where(nulls, values[np.argmin(nulls)], values)  # what lies there may be anything
     if dtype.kind == "f" and floats == "numbers":
         values = canonical(values)
     format = field[0].format
-    part = _steps(values, dtype) or _packed.distances(values, dtype)
+    part = _offsets(values, dtype) or _packed.distances(values, dtype)
     if nulls is None:
         return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
     if part.bits > 63:
         return None
-    numbers = part.numbers
+    numbers = part.numbers.astype(LONG, copy=False)
     numbers += 1
     numbers *= ~nulls
-
-    def back(numbers: Array) -> list[Keys]:
-        return [_of_numbers(format, part.back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
-
-    return Part(numbers, part.bits + 1, back)
+    return Part(numbers, part.bits + 1, _back_with_nulls(format, part.back))
 
 
-def _steps(values: Array, dtype: np.dtype[Any]) -> Part | None:
-    """Of integers and times that are a step apart, as days in a column of microseconds."""
+def _back_with_nulls(format: str, back: Callable[[Array], list[Any]]) -> Callable[[Array], list[Any]]:
+    """From numbers of which 0 is null."""
+    return lambda numbers: [_of_numbers(format, back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
+
+
+def _offsets(values: Array, dtype: np.dtype[Any], nulls: Array | None = None) -> Part | None:
+    """Of integers and times in a small range, or a step apart in one, as days in a column of microseconds."""
     if dtype.kind not in "iu" or not values.flags.aligned:
         return None
-    found = _direct.steps(np.ascontiguousarray(values))
+    found = _direct.offsets(np.ascontiguousarray(values), nulls)
     if found is None:
         return None
-    numbers, least, step = found
+    numbers, least, step, largest = found
+    unsigned = np.dtype(f"u{dtype.itemsize}")
 
     def back(numbers: Array) -> list[Any]:
-        return [(numbers.astype(np.uint64) * np.uint64(step) + np.uint64(least)).view(dtype)]
+        integers = numbers.astype(np.uint64) * np.uint64(step) + np.uint64(least)
+        return [integers.astype(unsigned, copy=False).view(dtype)]
 
-    bits = int(numbers.max()).bit_length()
-    return Part(numbers if bits < 31 else numbers.astype(LONG), bits, back)  # with a bit for one more, of nulls
+    return Part(numbers, largest.bit_length(), back)
 
 
 def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part | None:

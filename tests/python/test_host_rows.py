@@ -140,7 +140,7 @@ def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> No
     short, words = np.arange(N) % 7, draw("text", N, 5, 1)
     chunks = pa.chunked_array([[f"one{i}" for i in range(30)], words[:4000], words[4000:]])
     assert packed(np.arange(N + 30) % 7, chunks) == np.int32
-    assert packed(short, np.where(np.arange(N) < 200, 0, np.arange(N) * (2**63 // N))) is None
+    assert packed(short, np.where(np.arange(N) < 200, 0, np.arange(N) * (2**63 // N) + np.arange(N) % 2)) is None
     assert packed(short, np.array(["w", *(f"w{i}" for i in range(1, N))])) is None
     later = np.array(["w"] * 200 + [f"w{i}" for i in range(N - 200)])
     assert packed(short, later) == np.int32  # which is right, too
