@@ -118,12 +118,11 @@ def _side_by_side(parts: Sequence[Part]) -> Part:
     dtype = np.dtype(np.int32) if bits < 32 else LONG
     numbers, before = parts[0].numbers.astype(dtype, copy=False), parts[0].bits
     for part in parts[1:]:
-        own = part.numbers.astype(dtype, copy=False)
         if before:
             numbers <<= part.bits
-            numbers |= own
+            np.bitwise_or(numbers, part.numbers, out=numbers, casting="unsafe")  # no int32 is beyond its bits
         else:
-            numbers = own
+            numbers = part.numbers.astype(dtype, copy=False)
         before += part.bits
     return replace(_packed.side_by_side([replace(part, numbers=part.numbers[:0]) for part in parts]), numbers=numbers)
 
