@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,34 @@ def test_which_rows_are_packed() -> None:
     assert packed(short, holes, nulls="drop") is None
     assert packed(short, holes, nulls="refuse") is None
     assert packed(short, words, nulls="drop") == np.int32
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 15])
+def test_rows_of_integers_in_chunks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks end within chunks, which are empty, too; integers have both ends of their types, and times their ticks."""
+    pa = pytest.importorskip("pyarrow", reason="has columns in chunks")
+    monkeypatch.setattr(_host_rows, "_BLOCK", block)
+    monkeypatch.setattr(_host_rows, "SHORT", 100)
+    rng = np.random.default_rng(block)
+    columns = {
+        kind: np.append(rng.integers(0, 3, 300), [0, 1, 2]).astype(kind) for kind in ("i1", "u2", "i4", "u8", "M8[s]")
+    }
+    columns["i1"][:2] = -128, 127
+    columns["u8"][:2] = 2**64 - 1, 2**64 - 3
+    columns["u8"][2:] += 2**64 - 4
+    columns["i4"] -= 2**31 - 1
+    cuts = [0, 100, 100, 131, 303]
+    batches = [pa.record_batch({k: c[a:b] for k, c in columns.items()}) for a, b in itertools.pairwise(cuts)]
+    given = pa.Table.from_batches(batches)
+    assert _host_rows.as_numbers([read(given, "keys")], "group", "numbers", {})[0].stored == np.int32
+    rows = list(zip(*(given[name].to_pylist() for name in columns), strict=True))
+    codes, found = gh.factorize(given)
+    distinct = list(zip(*(found[name].to_pylist() for name in columns), strict=True))
+    assert distinct == list(dict.fromkeys(rows))
+    assert [distinct[code] for code in codes.to_pylist()] == rows
+    assert found.schema.types == given.schema.types
+    mask = gh.isin(given, given.slice(5, 150))
+    assert mask.to_pylist() == [row in set(rows[5:155]) for row in rows]
 
 
 def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
