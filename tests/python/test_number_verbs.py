@@ -311,6 +311,7 @@ def test_columns_without_offsets(piece):
     for i in (0, 256, 899):
         column[i] += 3
         assert _direct.offsets(column)[1:] == (column.min(), 1, np.ptp(column))
+        assert _direct.offsets(column, np.arange(900) == 7)[1:] == (column.min(), 1, np.ptp(column) + 1)
         column[i] -= 3
     column[899] = 10 * 2**40 + 1
     assert _direct.offsets(column) is None
