@@ -25,6 +25,7 @@ _LONG = 1 << 12  # elements from which it pays to look for a step
 _SAMPLE = 1 << 14  # elements
 _CACHED, _MANY = 0.24, 0.7  # parts of a sample that are different: a table combines so few in a cache; keys are many
 _KEYS_OF_FEW = 1 << 12  # which are counted in slots that stay in cache, 16 for each
+_UNSEEN = 64  # rows among which one may have a key that a sample does not show
 _ALONE = 2  # threads above which a table takes more rows a second than one thread does with an index
 _THREADS = 4  # above which a table reduces more rows a second than one thread does whose keys need no table
 
@@ -170,9 +171,11 @@ def _bits_for_few(keys: Array, table: dict[str, Any]) -> int:
         return 0
     most = max(keys.size >> 5, _LONG >> 3)  # elements that are looked at
     sample = keys[:: _arrays.step_of_sample(keys.size, min(most, _SAMPLE))].copy()
-    distinct = _few.unique(sample, _few_bits(sample.size))
-    few = distinct is not None and distinct.size <= min(_KEYS_OF_FEW, sample.size >> 2)
-    return _few_bits(distinct.size) if few else 0  # type: ignore[union-attr]
+    found = _few.value_counts(sample, sample.size.bit_length())  # which gives up at half as many keys, or fewer
+    if found is None or found[0].size > min(_KEYS_OF_FEW, sample.size >> 2):
+        return 0
+    alone = np.count_nonzero(found[1] == 1)  # by Good and Turing, so many rows in a sample's have keys that it lacks
+    return _few_bits(found[0].size) if alone * _UNSEEN <= sample.size else 0
 
 
 def _few_bits(keys: int) -> int:
