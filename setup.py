@@ -297,7 +297,10 @@ extensions = [
         for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process")
     ),
     extension("columns._engine"),
-    *(extension(f"columns.{name}", linked=False) for name in ("_buffers", "_direct", "_objects", "_reduce", "_utf8")),
+    *(
+        extension(f"columns.{name}", linked=False)
+        for name in ("_buffers", "_direct", "_few", "_objects", "_reduce", "_utf8")
+    ),
     *(extension(f"commands.{name}", linked=False) for name in ("_kmers", "_print", "_words")),
 ]
 

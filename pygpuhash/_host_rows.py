@@ -27,6 +27,8 @@ Array = np.ndarray[Any, Any]
 SHORT = 1 << 12  # rows below which the arithmetic takes longer than an index of the rows
 _HOSTS = ("auto", "cpu")
 _SAMPLE, _MANY = 1 << 14, 4  # elements that are looked at, and how many of them a key has to stand for
+_FIRST = 256  # elements that say whether a column's integers are a step apart
+_BLOCK = 1 << 15  # rows that are packed at a time
 _NUMBERS = {format: np.dtype(code) for code, format in FORMATS.items()} | {"b": np.dtype(np.bool_)}
 _OF_FOUR_BYTES = ("tdD", "tts", "ttm")  # times of Arrow; all others of "td", "tt", "ts" and "tD" have 8
 
@@ -45,10 +47,12 @@ def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[s
     fields = _fields(columns, nulls)
     if not fields:
         return columns
-    parts = _parts(fields, floats, table)
-    if parts is None:
-        return columns
-    part = _packed.side_by_side(parts)
+    part = _of_integers(fields) if len(fields) > 1 else None
+    if part is None:
+        parts = _parts(fields, floats, table)
+        if parts is None:
+            return columns
+        part = _side_by_side(parts)
     names = [_buffers.describe(field[0].__arrow_c_array__()[0])[1] for field in fields]
     of_rows = _buffers.describe(columns[0].schema)[0] == "+s"
 
@@ -112,6 +116,72 @@ def _parts(fields: list[list[View]], floats: str, table: dict[str, Any]) -> list
     return found if len(found) == len(parts) and _bits(parts) <= _packed.BITS else None
 
 
+def _of_integers(fields: list[list[View]]) -> Part | None:
+    """Rows of integers and times without nulls, packed in one pass; None of others, and of such as are steps apart."""
+    columns = []
+    for field in fields:
+        dtype = _dtype(field[0].__arrow_c_array__()[0])
+        if dtype is None or dtype.kind not in "iu" or any(view.nulls() is not None for view in field):
+            return None
+        chunks = [view.values(dtype) for view in field if view.length]
+        if not chunks or not all(chunk.flags.aligned and chunk.flags.c_contiguous for chunk in chunks):
+            return None
+        steps = _direct.offsets(chunks[0][:_FIRST])
+        if steps is not None and steps[2] > 1:
+            return None
+        low, high = min(int(chunk.min()) for chunk in chunks), max(int(chunk.max()) for chunk in chunks)
+        columns.append((chunks, low, (high - low).bit_length()))
+    if sum(bits for _, _, bits in columns) >= _packed.BITS:
+        return None
+    formats = [field[0].format for field in fields]
+    back = [
+        Part(np.empty(0, LONG), bits, _back_above(format, low, chunks[0].dtype))
+        for format, (chunks, low, bits) in zip(formats, columns, strict=True)
+    ]
+    part = _packed.side_by_side(back)
+    return replace(part, numbers=_packed_rows(columns, part.numbers.dtype))
+
+
+def _back_above(format: str, low: int, dtype: np.dtype[Any]) -> Callable[[Array], list[Any]]:
+    """From how much integers of a dtype are above the least one."""
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    least = unsigned.type(low % 2 ** (8 * dtype.itemsize))
+    return lambda numbers: [_of_numbers(format, (numbers.astype(unsigned) + least).view(dtype))]
+
+
+def _packed_rows(columns: list[tuple[list[Array], int, int]], dtype: np.dtype[Any]) -> Array:
+    """The bits of all columns, (chunks, least integer, bits), side by side. A block stays in cache meanwhile."""
+    lengths = [len(chunk) for chunk in columns[0][0]]
+    out, other, begin = np.empty(sum(lengths), dtype), np.empty(_BLOCK, dtype), 0
+    for i, length in enumerate(lengths):
+        for at in range(0, length, _BLOCK):
+            block = out[begin + at : begin + min(at + _BLOCK, length)]
+            for n, (chunks, low, bits) in enumerate(columns):
+                unsigned = np.dtype(f"u{chunks[i].itemsize}")
+                cells, to = chunks[i][at : at + _BLOCK].view(unsigned), other[: len(block)] if n else block
+                np.subtract(cells, unsigned.type(low % 2 ** (8 * unsigned.itemsize)), out=to, casting="unsafe")
+                if n:
+                    block <<= bits
+                    block |= to
+        begin += length
+    return out
+
+
+def _side_by_side(parts: Sequence[Part]) -> Part:
+    """`_packed.side_by_side`, in the memory of the first part's numbers."""
+    bits = _bits(parts)
+    dtype = np.dtype(np.int32) if bits < 32 else LONG
+    numbers, before = parts[0].numbers.astype(dtype, copy=False), parts[0].bits
+    for part in parts[1:]:
+        if before:
+            numbers <<= part.bits
+            np.bitwise_or(numbers, part.numbers, out=numbers, casting="unsafe")  # no int32 is beyond its bits
+        else:
+            numbers = part.numbers.astype(dtype, copy=False)
+        before += part.bits
+    return replace(_packed.side_by_side([replace(part, numbers=part.numbers[:0]) for part in parts]), numbers=numbers)
+
+
 def _head(field: list[View]) -> View:
     """The first elements of a column's longest chunk."""
     longest = max(field, key=lambda view: view.length)
@@ -135,39 +205,44 @@ def _distances(field: list[View], floats: str) -> Part | None:
         nulls = np.concatenate(
             [np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)]
         )
+        found = _offsets(values, dtype, nulls)
+        if found is not None:
+            return replace(found, back=_back_with_nulls(field[0].format, found.back))
         values = np.where(nulls, values[np.argmin(nulls)], values)  # what lies there may be anything
     if dtype.kind == "f" and floats == "numbers":
         values = canonical(values)
     format = field[0].format
-    part = _steps(values, dtype) or _packed.distances(values, dtype)
+    part = _offsets(values, dtype) or _packed.distances(values, dtype)
     if nulls is None:
         return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
     if part.bits > 63:
         return None
-    numbers = part.numbers
+    numbers = part.numbers.astype(LONG, copy=False)
     numbers += 1
     numbers *= ~nulls
-
-    def back(numbers: Array) -> list[Keys]:
-        return [_of_numbers(format, part.back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
-
-    return Part(numbers, part.bits + 1, back)
+    return Part(numbers, part.bits + 1, _back_with_nulls(format, part.back))
 
 
-def _steps(values: Array, dtype: np.dtype[Any]) -> Part | None:
-    """Of integers and times that are a step apart, as days in a column of microseconds."""
+def _back_with_nulls(format: str, back: Callable[[Array], list[Any]]) -> Callable[[Array], list[Any]]:
+    """From numbers of which 0 is null."""
+    return lambda numbers: [_of_numbers(format, back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
+
+
+def _offsets(values: Array, dtype: np.dtype[Any], nulls: Array | None = None) -> Part | None:
+    """Of integers and times in a small range, or a step apart in one, as days in a column of microseconds."""
     if dtype.kind not in "iu" or not values.flags.aligned:
         return None
-    found = _direct.steps(np.ascontiguousarray(values))
+    found = _direct.offsets(np.ascontiguousarray(values), nulls)
     if found is None:
         return None
-    numbers, least, step = found
+    numbers, least, step, largest = found
+    unsigned = np.dtype(f"u{dtype.itemsize}")
 
     def back(numbers: Array) -> list[Any]:
-        return [(numbers.astype(np.uint64) * np.uint64(step) + np.uint64(least)).view(dtype)]
+        integers = numbers.astype(np.uint64) * np.uint64(step) + np.uint64(least)
+        return [integers.astype(unsigned, copy=False).view(dtype)]
 
-    bits = int(numbers.max()).bit_length()
-    return Part(numbers if bits < 31 else numbers.astype(LONG), bits, back)  # with a bit for one more, of nulls
+    return Part(numbers, largest.bit_length(), back)
 
 
 def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part | None:

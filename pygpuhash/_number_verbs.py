@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arguments, _arrays, _devices
-from pygpuhash.columns import _direct, _reduce
+from pygpuhash.columns import _direct, _few, _reduce
 from pygpuhash.columns._engine import CoreIndex
 from pygpuhash.columns.numpy_arrays import SCHEMAS
 
@@ -24,6 +24,8 @@ _FLOAT = np.dtype(np.float64)
 _LONG = 1 << 12  # elements from which it pays to look for a step
 _SAMPLE = 1 << 14  # elements
 _CACHED, _MANY = 0.24, 0.7  # parts of a sample that are different: a table combines so few in a cache; keys are many
+_KEYS_OF_FEW = 1 << 12  # which are counted in slots that stay in cache, 16 for each
+_UNSEEN = 64  # rows among which one may have a key that a sample does not show
 _ALONE = 2  # threads above which a table takes more rows a second than one thread does with an index
 _THREADS = 4  # above which a table reduces more rows a second than one thread does whose keys need no table
 
@@ -36,6 +38,8 @@ def unique(keys: Any, floats: str, table: dict[str, Any], few: int) -> Array | N
     if found is None and (steps := _steps(keys)) is not None:
         numbers = _direct.unique(steps[0])
         found = None if numbers is None else _integers(numbers, steps, keys)
+    if found is None and not few and (bits := _bits_for_few(keys, table)):
+        found = _few.unique(keys, bits)
     if found is not None or keys.size >= few:
         return found
     index = _index(keys, floats, table)
@@ -51,6 +55,8 @@ def value_counts(keys: Any, floats: str, table: dict[str, Any], few: int) -> tup
     if found is None and (steps := _steps(keys)) is not None:
         found = _direct.value_counts(steps[0])
         found = found and (_integers(found[0], steps, keys), found[1])
+    if found is None and not few and (bits := _bits_for_few(keys, table)):
+        found = _few.value_counts(keys, bits)
     if found is not None:
         return found
     index = _index_of(keys, floats, table, few, counts=True)
@@ -67,6 +73,8 @@ def factorize(
     if found is None and (steps := _steps(keys)) is not None:
         found = _direct.factorize(steps[0])
         found = found and (found[0], _integers(found[1], steps, keys))
+    if found is None and not few and (bits := _bits_for_few(keys, table)):
+        found = _few.factorize(keys, bits)
     if found is not None:
         return found
     codes = np.empty(keys.size, _INDEX)
@@ -155,6 +163,23 @@ def _integers(numbers: Array, steps: tuple[Array, int, int], keys: Array) -> Arr
     found *= np.uint64(steps[2])
     found += np.uint64(steps[1])
     return found.view(keys.dtype)
+
+
+def _bits_for_few(keys: Array, table: dict[str, Any]) -> int:
+    """Of how many bits the number of slots is for a long column that seems to have few keys; 0: it has many."""
+    if keys.dtype.kind not in "iu" or keys.itemsize < 4 or keys.size < _LONG or not _is_for_one_thread(keys, table):
+        return 0
+    most = max(keys.size >> 5, _LONG >> 3)  # elements that are looked at
+    sample = keys[:: _arrays.step_of_sample(keys.size, min(most, _SAMPLE))].copy()
+    found = _few.value_counts(sample, sample.size.bit_length())  # which gives up at half as many keys, or fewer
+    if found is None or found[0].size > min(_KEYS_OF_FEW, sample.size >> 2):
+        return 0
+    alone = np.count_nonzero(found[1] == 1)  # by Good and Turing, so many rows in a sample's have keys that it lacks
+    return _few_bits(found[0].size) if alone * _UNSEEN <= sample.size else 0
+
+
+def _few_bits(keys: int) -> int:
+    return min(max(keys, 1 << 6), _KEYS_OF_FEW).bit_length() + 4
 
 
 def _index_of(

@@ -176,14 +176,14 @@ def for_table(column: Column, floats: str, table: dict[str, Any]) -> Array | Non
 
 def both_for_table(one: Column, other: Column, floats: str, table: dict[str, Any]) -> tuple[Array, Array] | None:
     """The keys of two columns as numpy has them, in one dtype, if a table is to take them."""
+    if not (_wants_table(one, table) or _wants_table(other, table)):
+        return None
     a, b = one.stored, other.stored
     formats = {describe(one.schema)[0], describe(other.schema)[0]}
     if a is None or b is None or (len(formats) > 1 and not formats <= _INTEGERS):
         return None
     wide = np.promote_types(a, b)
     if a != b and wide.kind not in "iu":  # int64 and uint64 have no such dtype
-        return None
-    if not (_wants_table(one, table) or _wants_table(other, table)):
         return None
     force = {**table, "backend": table.get("backend")}
     left, right = for_table(one, floats, force), for_table(other, floats, force)

@@ -24,8 +24,9 @@ Others go to `Table` where keys are single numbers or times: `backend`, `device`
 `max_load_factor`, `capacity` (how many distinct keys are expected, which saves growing), and options of the backend.
 Keys of text, of several columns, and of few elements are kept by an index of their own on the CPU, which takes
 `threads`, `seed` and `capacity`. With no other arguments than these, integers whose range is a small multiple of their
-number, or less, are looked up in an array over the range; so are those that are multiples of a step in such a range,
-and an index serves integers where that is faster than a table.
+number, or less, are looked up in an array over the range; so are those that are multiples of a step in such a range.
+Integers of which few are distinct are counted in a small array of slots, and an index serves others where that is
+faster than a table.
 """
 
 from __future__ import annotations

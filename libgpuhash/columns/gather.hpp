@@ -19,6 +19,11 @@ struct batch {
   const int64_t* weights = nullptr;
   int64_t length;
   int64_t row(int64_t i) const { return selection ? selection[i] : i; }
+  /// Are these rows of one column of text or bytes, all of which an index of this type can hold?
+  bool texts_alone(const row_type& own) const {
+    return own.single() && own.columns[0].variable() && own.columns[0].how != layout::fixed_bytes &&
+           selection == nullptr && column->type->kind != family::null && column->type->how != layout::fixed_bytes;
+  }
 };
 
 struct gathered {
@@ -79,10 +84,7 @@ class gatherer {
   }
 
   // Are these rows of one column of text or bytes without nulls, all of which the index can hold?
-  bool plain() const {
-    return own_.single() && own_.columns[0].variable() && own_.columns[0].how != layout::fixed_bytes &&
-           b_.selection == nullptr && b_.column->validity == nullptr && b_.column->type->kind != family::null;
-  }
+  bool plain() const { return b_.texts_alone(own_) && b_.column->validity == nullptr; }
 
   // Are these rows of one column of numbers or times without nulls, of the index's own type?
   bool same_words() const {

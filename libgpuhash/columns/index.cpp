@@ -5,9 +5,11 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <optional>
 
 #include "libgpuhash/columns/give.hpp"
 #include "libgpuhash/columns/locate.hpp"
+#include "libgpuhash/columns/members.hpp"
 #include "libgpuhash/src/team.hpp"
 #include "libgpuhash/tile/sizes.hpp"
 
@@ -21,6 +23,8 @@ constexpr int64_t piece = tunable("index_piece", int64_t{1} << 11), slice = tuna
 constexpr int64_t alone = tunable("index_alone", int64_t{1} << 15);
 constexpr uint32_t most_partitions = 64;
 constexpr size_t few_keys = tunable("few_keys_of_index", size_t{1} << 11);  // which stay in cache, and need no fetching
+// Rows that ask whether they are there, for each key and for each of so many more, that are worth an array for that.
+constexpr int64_t members_share = tunable("members_share", int64_t{4}), few_rows = tunable("members_rows", int64_t{64});
 constexpr uint64_t most_keys = UINT32_MAX - 1;
 constexpr uint64_t merged_bytes = uint64_t{64} << 20;  // of the keys of one piece of a merge
 constexpr int64_t absent_id = -1, not_added = -2;
@@ -241,18 +245,36 @@ class index_of final : public index {
     return GPUHASH_OK;
   }
 
+  // The keys, where they are few texts that are looked up often enough.
+  std::optional<members> few_members(const batch& b) const {
+    if constexpr (sizeof(Key) > 8) {
+      if (size_ > members::most || b.length < members_share * int64_t(size_ + few_rows) || !b.texts_alone(type_))
+        return std::nullopt;
+      members all(size_, hash_keys(settings_.seed));
+      for (const auto& p : parts_)
+        for (uint32_t i = 0; i < p.size(); ++i)
+          if (i != p.null_entry() && !all.add(p.key(i).view())) return std::nullopt;
+      return all;
+    }
+    return std::nullopt;
+  }
+
   template <class Answer>
   void find_batch(const batch& b, Answer* out) const {
     struct work {
       const index_of& self;
       const batch& b;
       Answer* out;
+      const std::optional<members> few;
       std::atomic<bool> memory{true};
-    } all{*this, b, out};
+    } all{*this, b, out, sizeof(Answer) == 1 ? few_members(b) : std::nullopt};
     const auto body = [](void* context, size_t i) {
       work& w = *static_cast<work*>(context);
+      const int64_t begin = int64_t(i) * piece, end = std::min(begin + piece, w.b.length);
       try {
-        w.self.find_piece(w.b, int64_t(i) * piece, std::min(int64_t(i + 1) * piece, w.b.length), w.out);
+        if constexpr (sizeof(Answer) == 1)
+          if (w.few) return w.few->look(*w.b.column, begin, end, w.out + begin, w.self.find_null() != absent_id);
+        w.self.find_piece(w.b, begin, end, w.out);
       } catch (const std::bad_alloc&) {
         w.memory = false;
       }

@@ -17,10 +17,11 @@ import numpy
 
 import_array()
 
-__all__ = ["factorize", "isin", "join", "steps", "unique", "value_counts"]
+__all__ = ["factorize", "isin", "join", "offsets", "steps", "unique", "value_counts"]
 
 cdef object UINT8 = numpy.dtype("u1")
 cdef object UINT32 = numpy.dtype("u4")
+cdef object INT32 = numpy.dtype("i4")
 cdef object INT64 = numpy.dtype("i8")
 cdef object BOOL = numpy.dtype(bool)
 
@@ -60,21 +61,44 @@ def bounds(values, bits):
 
 # ---- loops over elements ---------------------------------------------------------------------------------------------
 
-cdef bint extend(const cell *p, int64_t n, cell bias, uint64_t most, uint64_t *least, uint64_t *largest) noexcept nogil:
-    """Widen least .. largest, integers of which all have `bias` added, by n elements. False: it exceeds `most`."""
+cdef bint extend(
+    const cell *p, const uint8_t *nulls, int64_t n, cell bias, uint64_t most, uint64_t *least, uint64_t *largest
+) noexcept nogil:
+    """Widen least .. largest, integers of which all have `bias` added, by n elements. False: it exceeds `most`.
+
+    nulls : NULL, or a byte for each element: 1 where it does not count.
+    """
     cdef int64_t i, start = 0, end
-    cdef cell low = <cell>least[0], high = <cell>largest[0], x
+    cdef cell low = <cell>least[0], high = <cell>largest[0], x, null
     while start < n:
         end = min(start + 4096, n)
-        for i in range(start, end):
-            x = p[i] ^ bias
-            low = min(low, x)
-            high = max(high, x)
-        if <uint64_t>(high - low) > most:
+        if nulls == NULL:
+            for i in range(start, end):
+                x = p[i] ^ bias
+                low = min(low, x)
+                high = max(high, x)
+        else:
+            for i in range(start, end):
+                x = p[i] ^ bias
+                null = <cell>0 - <cell>nulls[i]
+                low = min(low, x | null)
+                high = max(high, x & ~null)
+        if high > low and <uint64_t>(high - low) > most:
             return False
         start = end
     least[0], largest[0] = low, high
     return True
+
+
+cdef void subtract(const cell *p, const uint8_t *nulls, int64_t n, cell base, uint32_t *out) noexcept nogil:
+    """out: how much each integer is above base; with nulls, one more, and 0 of a null."""
+    cdef int64_t i
+    if nulls == NULL:
+        for i in range(n):
+            out[i] = <uint32_t><cell>(p[i] - base)
+    else:
+        for i in range(n):
+            out[i] = (<uint32_t><cell>(p[i] - base) + 1) & (<uint32_t>nulls[i] - 1)
 
 
 cdef int64_t see(
@@ -185,13 +209,46 @@ cdef Range opened(Array column, uint64_t base, uint64_t last):
     return r
 
 
+cdef const uint8_t *beside(const uint8_t *nulls, int64_t start) noexcept nogil:
+    if nulls == NULL:
+        return NULL
+    return nulls + start
+
+
+cdef bint extend_by(
+    Range r, const uint8_t *nulls, int64_t start, int64_t n, uint64_t bias, uint64_t most,
+    uint64_t *least, uint64_t *largest
+) noexcept nogil:
+    cdef const char *p = r.at(start)
+    if r.width == 1:
+        return extend(<cells1>p, nulls, n, <uint8_t>bias, most, least, largest)
+    if r.width == 2:
+        return extend(<cells2>p, nulls, n, <uint16_t>bias, most, least, largest)
+    if r.width == 4:
+        return extend(<cells4>p, nulls, n, <uint32_t>bias, most, least, largest)
+    return extend(<cells8>p, nulls, n, bias, most, least, largest)
+
+
+cdef bint extend_by_all(
+    Range r, const uint8_t *nulls, uint64_t bias, uint64_t most, uint64_t *least, uint64_t *largest
+) except -1:
+    """Widen least .. largest by a column; with nulls, a byte for each element, by those that are none."""
+    cdef int64_t start = 0, n
+    cdef bint fits = True
+    while fits and start < r.n:
+        n = min(PIECE, r.n - start)
+        with nogil:
+            fits = extend_by(r, beside(nulls, start), start, n, bias, most, least, largest)
+        PyErr_CheckSignals()
+        start += n
+    return fits
+
+
 cdef Range dense(Array column, uint64_t values, uint64_t elements):
     """None: the column is empty, or its range has more than `values` integers for each of so many elements."""
     cdef Range r = opened(column, 0, 0)
     cdef object dtype = (<object>column).dtype
     cdef uint64_t bias = bias_of(dtype), least = <uint64_t>-1, largest = 0, most
-    cdef int64_t start = 0, n
-    cdef bint fits
     if r.n == 0 or values == 0 or elements >= MOST:
         return None
     most = min(values * elements, MOST) - 1
@@ -199,21 +256,8 @@ cdef Range dense(Array column, uint64_t values, uint64_t elements):
     if r.width <= 2 and least <= most:  # all integers of the type
         r.base, r.last = bias, least
         return r
-    while start < r.n:
-        n = min(PIECE, r.n - start)
-        with nogil:
-            if r.width == 1:
-                fits = extend(<cells1>r.at(start), n, <uint8_t>bias, most, &least, &largest)
-            elif r.width == 2:
-                fits = extend(<cells2>r.at(start), n, <uint16_t>bias, most, &least, &largest)
-            elif r.width == 4:
-                fits = extend(<cells4>r.at(start), n, <uint32_t>bias, most, &least, &largest)
-            else:
-                fits = extend(<cells8>r.at(start), n, bias, most, &least, &largest)
-        if not fits:
-            return None
-        PyErr_CheckSignals()
-        start += n
+    if not extend_by_all(r, NULL, bias, most, &least, &largest):
+        return None
     r.base, r.last = least ^ bias, largest - least
     return r
 
@@ -307,10 +351,10 @@ cdef uint64_t step_of(const uint64_t *p, int64_t n, uint64_t bias) noexcept nogi
 
 
 cdef bint divide(
-    const uint64_t *p, int64_t n, uint64_t base, uint64_t step, uint64_t last, uint32_t *out
+    const uint64_t *p, const uint8_t *nulls, int64_t n, uint64_t base, uint64_t step, uint64_t last, uint32_t *out
 ) noexcept nogil:
-    """out: how many steps each integer is above base. False: one of them is none, or more than `last`."""
-    cdef uint64_t odd = step, inverse, wrong = 0, o, q
+    """`subtract` by steps: how many of them each integer is above base. False: one is none, or more than `last`."""
+    cdef uint64_t odd = step, inverse, wrong = 0, o, q, valid
     cdef int64_t i, shift = 0
     while odd & 1 == 0:
         odd >>= 1
@@ -318,12 +362,71 @@ cdef bint divide(
     inverse = odd  # modulo 8; each round doubles the bits
     while inverse * odd != 1:
         inverse *= 2 - odd * inverse
-    for i in range(n):
-        o = p[i] - base
-        q = (o >> shift) * inverse
-        wrong |= (q > last) | (q * step != o)
-        out[i] = <uint32_t>q
+    if nulls == NULL:
+        for i in range(n):
+            o = p[i] - base
+            q = (o >> shift) * inverse
+            wrong |= (q > last) | (q * step != o)
+            out[i] = <uint32_t>q
+    else:
+        for i in range(n):
+            o = p[i] - base
+            q = (o >> shift) * inverse
+            valid = <uint64_t>nulls[i] - 1
+            wrong |= ((q > last) | (q * step != o)) & valid
+            out[i] = <uint32_t>(q + 1) & <uint32_t>valid
     return wrong == 0
+
+
+cdef bint divide_all(
+    Range r, const uint8_t *nulls, uint64_t base, uint64_t step, uint64_t last, Array numbers
+) except -1:
+    cdef uint32_t *to = <uint32_t *>PyArray_DATA(numbers)
+    cdef int64_t start = 0, n
+    cdef bint fits = True
+    while fits and start < r.n:
+        n = min(PIECE, r.n - start)
+        with nogil:
+            fits = divide(<cells8>r.at(start), beside(nulls, start), n, base, step, last, to + start)
+        PyErr_CheckSignals()
+        start += n
+    return fits
+
+
+cdef int subtract_all(Range r, const uint8_t *nulls, uint64_t base, Array numbers) except -1:
+    cdef uint32_t *to = <uint32_t *>PyArray_DATA(numbers)
+    cdef int64_t start = 0, n
+    cdef const uint8_t *null
+    while start < r.n:
+        n = min(PIECE, r.n - start)
+        with nogil:
+            null = beside(nulls, start)
+            if r.width == 1:
+                subtract(<cells1>r.at(start), null, n, <uint8_t>base, to + start)
+            elif r.width == 2:
+                subtract(<cells2>r.at(start), null, n, <uint16_t>base, to + start)
+            elif r.width == 4:
+                subtract(<cells4>r.at(start), null, n, <uint32_t>base, to + start)
+            else:
+                subtract(<cells8>r.at(start), null, n, base, to + start)
+        PyErr_CheckSignals()
+        start += n
+    return 0
+
+
+cdef tuple in_steps(Range r, const uint8_t *absent, uint64_t step, uint64_t most):
+    """(numbers of 4 bytes, least, step, largest - least); None where that is more than `most` steps, or of nulls."""
+    cdef uint64_t bias = bias_of((<object>r.column).dtype), least = <uint64_t>-1 >> (64 - 8 * r.width), largest = 0
+    cdef uint64_t widest = most * step if step <= <uint64_t>-1 // most else <uint64_t>-1
+    if not extend_by_all(r, absent, bias, widest, &least, &largest) or largest < least:
+        return None
+    numbers = numpy.empty(r.n, INT32)
+    if step > 1 and divide_all(r, absent, least ^ bias, step, most, numbers):
+        return numbers, least ^ bias, step, largest - least
+    if largest - least > most:
+        return None
+    subtract_all(r, absent, least ^ bias, numbers)
+    return numbers, least ^ bias, 1, largest - least
 
 
 def steps(Array column not None):
@@ -331,35 +434,41 @@ def steps(Array column not None):
 
     None of other columns, also where the first integers are equal, or no step but 1 apart.
     """
-    cdef object dtype = (<object>column).dtype
     cdef Range r = opened(column, 0, 0)
-    cdef uint64_t bias = bias_of(dtype), least = <uint64_t>-1, largest = 0, most, step
-    cdef int64_t start = 0, n
-    cdef bint fits = True
+    cdef uint64_t most, step
     if r.width != 8 or r.n == 0 or VALUES == 0 or <uint64_t>r.n >= MOST:
         return None
-    step = step_of(<cells8>r.data, min(FIRST, r.n), bias)
+    step = step_of(<cells8>r.data, min(FIRST, r.n), bias_of((<object>column).dtype))
     most = min(VALUES * <uint64_t>r.n, MOST) - 1
     if step < 2 or most > <uint64_t>-1 // step:
         return None
-    while fits and start < r.n:
-        n = min(PIECE, r.n - start)
-        with nogil:
-            fits = extend(<cells8>r.at(start), n, bias, most * step, &least, &largest)
-        PyErr_CheckSignals()
-        start += n
-    numbers = numpy.empty(r.n, UINT32)
-    cdef uint32_t *to = <uint32_t *>PyArray_DATA(<Array>numbers)
-    start = 0
-    while fits and start < r.n:
-        n = min(PIECE, r.n - start)
-        with nogil:
-            fits = divide(<cells8>r.at(start), n, least ^ bias, step, most, to + start)
-        PyErr_CheckSignals()
-        start += n
-    if not fits:
+    found = in_steps(r, NULL, step, most)
+    return None if found is None or found[2] == 1 else (found[0].view(UINT32), *found[1:3])
+
+
+def offsets(Array column not None, Array nulls=None):
+    """(numbers, least, step, largest number): an integer is least + step * number, modulo 2^bits of its dtype.
+
+    nulls : a bool array; numbers of elements are one more then, and 0 of nulls, which may lie anywhere.
+
+    The numbers are int32, from 0 on. None where they would have more bits, and where all elements are null.
+    """
+    cdef Range r = opened(column, 0, 0)
+    cdef const uint8_t *absent = NULL
+    cdef uint64_t step = 1
+    cdef object given = <object>nulls, head = (<object>column)[:FIRST]
+    if given is not None:
+        if given.dtype != BOOL or given.size != r.n or not given.flags.c_contiguous:
+            raise ValueError(f"nulls are {given.dtype} of shape {given.shape}: pass bool of {r.n} elements")
+        absent = <const uint8_t *>PyArray_DATA(nulls)
+        head = head[~given[:FIRST]]
+    if r.width == 8 and VALUES:
+        step = step_of(<cells8>PyArray_DATA(<Array>head), head.size, bias_of(head.dtype))
+    found = in_steps(r, absent, max(step, <uint64_t>1), MOST - 2)
+    if found is None:
         return None
-    return numbers, least ^ bias, step
+    numbers, least, by, width = found
+    return numbers, least, by, width // by + (given is not None)
 
 
 # ---- verbs -----------------------------------------------------------------------------------------------------------

@@ -223,7 +223,9 @@ def _masked(array: Any, what: str) -> tuple[Column, Back]:
     nulls = np.asarray(array.isna(), bool)
     numbers = dtype.numpy_dtype
     some = bool(nulls.any())
-    values = array.to_numpy(dtype=numbers, **({"na_value": numbers.type(0)} if some else {}))
+    values = getattr(array, "_data", None)  # without a copy, where pandas keeps them there
+    if type(values) is not np.ndarray or values.dtype != numbers or values.shape != nulls.shape:
+        values = array.to_numpy(dtype=numbers, **({"na_value": numbers.type(0)} if some else {}))
 
     column = numpy_arrays.column(values, what, nulls if some else None)
     plain = column.give

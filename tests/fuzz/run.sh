@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
 # The fuzzers, with AddressSanitizer and UndefinedBehaviorSanitizer.
 #
-#     tests/fuzz/run.sh [operations|config|module|columns]... [--seconds N]
+#     tests/fuzz/run.sh [operations|config|module|columns]... [--seconds N] [--sizes usual|smallest|odd]
 #
 # Each target (default: all) first runs the inputs of corpus/, then new ones for N seconds (default: 20; 0: none). Inputs
 # that reach new code are kept in build/fuzz/corpus, an input that fails in build/fuzz/findings: put it into corpus/ with
-# the fix. Needs meson, ninja, and clang with libFuzzer; without them it says so and skips, with status 77.
+# the fix. With other sizes (tests/sizes) short inputs reach what is for long batches; their build and inputs are in
+# build/fuzz-SIZES. Needs meson, ninja, and clang with libFuzzer; without them it says so and skips, with status 77.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-targets=() seconds=20
+targets=() seconds=20 sizes=usual
 while (($#)); do
   case $1 in
     operations | config | module | columns) targets+=("$1") ;;
     --seconds) seconds=${2?--seconds needs a number}; shift ;;
-    *) echo "usage: tests/fuzz/run.sh [operations|config|module|columns]... [--seconds N]; '$1' is neither" >&2; exit 2 ;;
+    --sizes) sizes=${2?--sizes needs a name}; shift ;;
+    *) echo "usage: tests/fuzz/run.sh [operations|config|module|columns]... [--seconds N] [--sizes SIZES]; '$1' is none" >&2; exit 2 ;;
   esac
   shift
 done
 ((${#targets[@]})) || targets=(operations config module columns)
+[[ $sizes =~ ^(usual|smallest|odd)$ ]] || { echo "--sizes $sizes is neither usual nor smallest nor odd" >&2; exit 2; }
 [[ $seconds =~ ^[0-9]+$ ]] || { echo "--seconds $seconds is not a whole number" >&2; exit 2; }
 
 python=${PYTHON:-$([[ -x build/ci/venv/bin/python ]] && echo build/ci/venv/bin/python || echo python3)}
@@ -46,15 +49,18 @@ find_clang || { echo "skipped: there is no clang with libFuzzer, and apt-get can
 
 # The library's own objects are linked into the targets, so that coverage leads into them and internals can be called.
 folder=build/fuzz sanitizers=address,undefined
+[[ $sizes == usual ]] || folder+=-$sizes
 if [[ ! -e $folder/build.ninja ]]; then
   rm -rf "$folder"
-  meson setup "$folder" . -Dcuda=disabled -Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false \
+  meson setup "$folder" . -Dcuda=disabled -Dsizes=$sizes -Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false \
     -Db_sanitize=$sanitizers -Dcpp_args="-fsanitize=fuzzer-no-link -frelaxed-template-template-args" >/dev/null
 fi
 ninja -C "$folder" --quiet
+own_sizes=()
+[[ $sizes == usual ]] || own_sizes=(-include "tests/sizes/$sizes.hpp")
 modules=$(printf '%s:' "$PWD/$folder"/plugins/gpuhash_*.so)
 for target in "${targets[@]}"; do
-  "$CXX" -std=c++20 -O1 -g -Wall -Wextra -fsanitize=fuzzer,$sanitizers -I. -Ilibgpuhash/include \
+  "$CXX" -std=c++20 -O1 -g -Wall -Wextra -fsanitize=fuzzer,$sanitizers -I. -Ilibgpuhash/include "${own_sizes[@]}" \
     tests/fuzz/"$target".cpp "$folder"/libgpuhash/libgpuhash.so.0.p/*.o -rdynamic -o "$folder/fuzz_$target" -ldl -pthread
 done
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,34 @@ def test_which_rows_are_packed() -> None:
     assert packed(short, words, nulls="drop") == np.int32
 
 
+@pytest.mark.parametrize("block", [1, 7, 1 << 15])
+def test_rows_of_integers_in_chunks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks end within chunks, which are empty, too; integers have both ends of their types, and times their ticks."""
+    pa = pytest.importorskip("pyarrow", reason="has columns in chunks")
+    monkeypatch.setattr(_host_rows, "_BLOCK", block)
+    monkeypatch.setattr(_host_rows, "SHORT", 100)
+    rng = np.random.default_rng(block)
+    columns = {
+        kind: np.append(rng.integers(0, 3, 300), [0, 1, 2]).astype(kind) for kind in ("i1", "u2", "i4", "u8", "M8[s]")
+    }
+    columns["i1"][:2] = -128, 127
+    columns["u8"][:2] = 2**64 - 1, 2**64 - 3
+    columns["u8"][2:] += 2**64 - 4
+    columns["i4"] -= 2**31 - 1
+    cuts = [0, 100, 100, 131, 303]
+    batches = [pa.record_batch({k: c[a:b] for k, c in columns.items()}) for a, b in itertools.pairwise(cuts)]
+    given = pa.Table.from_batches(batches)
+    assert _host_rows.as_numbers([read(given, "keys")], "group", "numbers", {})[0].stored == np.int32
+    rows = list(zip(*(given[name].to_pylist() for name in columns), strict=True))
+    codes, found = gh.factorize(given)
+    distinct = list(zip(*(found[name].to_pylist() for name in columns), strict=True))
+    assert distinct == list(dict.fromkeys(rows))
+    assert [distinct[code] for code in codes.to_pylist()] == rows
+    assert found.schema.types == given.schema.types
+    mask = gh.isin(given, given.slice(5, 150))
+    assert mask.to_pylist() == [row in set(rows[5:155]) for row in rows]
+
+
 def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does not show is seen in the whole column."""
     pa = pytest.importorskip("pyarrow", reason="has columns in chunks")
@@ -140,7 +169,7 @@ def test_a_sample_is_of_the_longest_chunk(monkeypatch: pytest.MonkeyPatch) -> No
     short, words = np.arange(N) % 7, draw("text", N, 5, 1)
     chunks = pa.chunked_array([[f"one{i}" for i in range(30)], words[:4000], words[4000:]])
     assert packed(np.arange(N + 30) % 7, chunks) == np.int32
-    assert packed(short, np.where(np.arange(N) < 200, 0, np.arange(N) * (2**63 // N))) is None
+    assert packed(short, np.where(np.arange(N) < 200, 0, np.arange(N) * (2**63 // N) + np.arange(N) % 2)) is None
     assert packed(short, np.array(["w", *(f"w{i}" for i in range(1, N))])) is None
     later = np.array(["w"] * 200 + [f"w{i}" for i in range(N - 200)])
     assert packed(short, later) == np.int32  # which is right, too

@@ -17,9 +17,9 @@ PACKAGE = SOURCES / "pygpuhash"
 # A name that ends in a dot stands for all modules of a folder.
 LAYERS = {
     "words": "gpuhash errors _arguments _typing _tensors identifiers manifest plugins",
-    "columns": "columns columns._buffers columns._direct columns._objects columns._reduce columns._utf8 columns.arrow"
-    " columns.column columns.flat columns.frames columns.list_item columns.lists columns.numpy_arrays columns.plain"
-    " columns.reading columns.rows columns.structs",
+    "columns": "columns columns._buffers columns._direct columns._few columns._objects columns._reduce columns._utf8"
+    " columns.arrow columns.column columns.flat columns.frames columns.list_item columns.lists columns.numpy_arrays"
+    " columns.plain columns.reading columns.rows columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "_core.",
     "devices": "_views _cuda _peers _arrow_devices _progress _devices _stage _streams _device_arrays _stored_views"

@@ -272,6 +272,54 @@ def test_columns_of_steps(step, dtype, piece):
         assert found[1:] == (least % 2**64, step)
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("step", [1, 7, 2**40])
+def test_offsets(dtype, step, piece):
+    """Numbers from 0 on, or from 1 on beside nulls, from which the integers come back, whatever lies under a null."""
+    rng = np.random.default_rng(step % 1000)
+    info = np.iinfo(dtype)
+    step = step if info.bits == 64 else 1
+    for least in {info.min, 0, info.max - 100 * step}:
+        column = np.array([least + step * int(i) for i in rng.integers(0, 100, 700)], dtype)
+        column[[300, 301]] = least, least + 99 * step
+        nulls = rng.random(700) < 0.3
+        nulls[[300, 301]] = False
+        dirty = np.where(nulls, rng.integers(info.min, info.max, 700, dtype, endpoint=True), column)
+        for some, absent in ((column, None), (dirty, nulls), (column, np.zeros(700, bool))):
+            numbers, low, by, largest = _direct.offsets(some, absent)
+            assert numbers.dtype == np.int32
+            one = absent is not None
+            assert (low, by) == (least % 2**info.bits, step)
+            assert (numbers.max(), largest) == (99 + one, 99 + one)
+            valid = slice(None) if absent is None else ~absent
+            assert [least + step * (int(i) - one) for i in numbers[valid]] == column[valid].tolist()
+            assert absent is None or not numbers[absent].any()
+
+
+def test_columns_without_offsets(piece):
+    """More than 31 bits, one of which is that of null; nulls alone; and steps that later elements are not."""
+    wide = np.array([0, 2**31 - 2, 5] * 300)
+    assert _direct.offsets(wide)[3] == 2**31 - 2
+    assert _direct.offsets(wide, np.zeros(900, bool))[3] == 2**31 - 1
+    for wide[899] in (2**31 - 1, -1):
+        assert _direct.offsets(wide) is None
+    absent = np.arange(900) == 899
+    assert _direct.offsets(wide, absent)[3] == 2**31 - 1
+    assert _direct.offsets(wide, np.ones(900, bool)) is None
+    assert _direct.offsets(np.empty(0, "i8")) is None
+    column = np.arange(900) * 10
+    for i in (0, 256, 899):
+        column[i] += 3
+        assert _direct.offsets(column)[1:] == (column.min(), 1, np.ptp(column))
+        assert _direct.offsets(column, np.arange(900) == 7)[1:] == (column.min(), 1, np.ptp(column) + 1)
+        column[i] -= 3
+    column[899] = 10 * 2**40 + 1
+    assert _direct.offsets(column) is None
+    for nulls in (np.zeros(899, bool), np.zeros(900, "u1"), np.zeros(1800, bool)[::2]):
+        with pytest.raises(ValueError, match="pass bool of 900 elements"):
+            _direct.offsets(column, nulls)
+
+
 def test_columns_that_are_none_of_steps():
     """One element that is no step, or far away, and the column is none; the first elements say what the step is."""
     numbers = np.arange(2000) % 1999
