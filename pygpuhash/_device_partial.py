@@ -29,7 +29,7 @@ def to_host(given: Any, what: str = "keys") -> Any:
         raise Unsupported(
             f"{what} are a {type(given).__name__} on a GPU: pass arrays of CuPy or PyTorch, or copy them to the host"
         )
-    ordinal = _table_verbs._ordinal(given)
+    ordinal = _table_verbs.ordinal_of(given)
     return _device_arrays.to_host(given, ordinal, _streams.current_stream(given, ordinal), what)
 
 
@@ -58,7 +58,7 @@ def start(keys: Any, wanted: Mapping[str, tuple[str, Any]], nulls: Any) -> tuple
 
 def _started(op: str, keys: Any, values: Any, many: Array, how: dict[str, Any], what: str) -> tuple[Any, ...]:
     like = keys[0] if isinstance(keys, tuple) else keys
-    ordinal = _table_verbs._ordinal(like)
+    ordinal = _table_verbs.ordinal_of(like)
     if op == "first":
         if len(values) != len(like):
             raise ValueError(f"{what} have {len(values)} rows, keys {len(like)}: pass one for each key")

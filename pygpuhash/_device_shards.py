@@ -69,7 +69,7 @@ def _read(keys: Any) -> tuple[Any, int, int]:
             "keys are on a GPU, and this build of gpuhash has no CUDA kernels: install one that was built with nvcc, "
             "or copy them to the host"
         )
-    ordinal = _table_verbs._ordinal(keys)
+    ordinal = _table_verbs.ordinal_of(keys)
     stream = _streams.current_stream(keys, ordinal)
     with _cuda.current(ordinal):
         found = _device_arrays.view(keys, ordinal, stream, "keys")

@@ -423,7 +423,7 @@ class Batch:
 
 def card_of(array: Any) -> int:
     """The number of the GPU that an array lies on."""
-    return _table_verbs._ordinal(array)
+    return _table_verbs.ordinal_of(array)
 
 
 def _format(kinds: Kinds) -> bytes:

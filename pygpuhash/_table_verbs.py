@@ -6,18 +6,14 @@ Results are arrays of the column's library, one-dimensional but for codes and ma
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
 from pygpuhash import (
     _arrays,
-    _arrow_devices,
-    _core,
     _cuda,
     _device_arrays,
     _device_groups,
@@ -25,7 +21,21 @@ from pygpuhash import (
     _device_pieces,
     _streams,
     _tensors,
-    _views,
+)
+from pygpuhash._key_columns import (
+    Kept,
+    KeyColumn,
+    as_others,
+    converted,
+    equal_numbers,
+    numbers_dtype,
+    on_device,
+    on_host,
+    ordinal_of,
+    ready_on_device,
+    seen,
+    settle,
+    view_of,
 )
 from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
@@ -42,6 +52,8 @@ __all__ = [
     "join_on_device",
     "on_device",
     "on_host",
+    "ordinal_of",
+    "ready_on_device",
     "reduce_by_all",
     "refuse_capture",
     "refuse_captured",
@@ -75,7 +87,7 @@ def value_counts(column: KeyColumn, order: Order, table: dict[str, Any]) -> tupl
     found = _groups(column, order, table, counts=True)
     if found is not None:
         return column.give(found.distinct), found.counts
-    with _table(column, _numbers(column), table) as t:
+    with _table(column, numbers_dtype(column), table) as t:
         t.accumulate(column.array, 1, out=False)
         distinct, counts = _results(t, column, order, table)
     return column.give(distinct), column.as_index(counts, table)
@@ -89,7 +101,7 @@ def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[A
         if column.kept is not None and found is not column.known:
             codes = column.kept.spread(codes)
         return codes, column.give(found.distinct)
-    with _table(column, _numbers(column), table) as t:
+    with _table(column, numbers_dtype(column), table) as t:
         if order == "first" and not column.on_device:
             codes = np.empty(column.shape, _INDEX)
             distinct = _in_order(t, column, codes.reshape(-1))
@@ -151,7 +163,7 @@ def group_reduce(
         with _table(column, _FLOAT, table) as t:
             t.accumulate(column.array, 1.0, out=False)
             counts = t.find(distinct, found=False)[0]
-        _settle(column, table)
+        settle(column, table)
         results = results / counts
     return column.give(distinct), results
 
@@ -161,7 +173,7 @@ def join_indexer(one: KeyColumn, other: KeyColumn, table: dict[str, Any]) -> tup
 
     Codes of the right column are None where no key repeats in it: then its positions are what the left one's codes are.
     """
-    with _table(other, _numbers(other), table) as t:
+    with _table(other, numbers_dtype(other), table) as t:
         fresh = t.insert(other.array, _positions(other))
         codes = None
         if not fresh.all():
@@ -181,7 +193,7 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
         for rows in _device_pieces.pieces(one.size, most - other.size):
             array = one.array[rows]
             parts.append(join_on_device(replace(one, array=array, shape=(len(array),), ready=None), other, how, given))
-        _settle(one, given)
+        settle(one, given)
         with _cuda.current(one.ordinal):
             starts = [rows.start for rows in _device_pieces.pieces(one.size, most - other.size)]
             left = [rows + start for (rows, _), start in zip(parts, starts, strict=True)]
@@ -216,138 +228,6 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
                 t.insert(distinct, xp.arange(groups), out=False)
                 at, found = t.find(one.array)
         return _device_joins.pairs(xp, xp.where(found, at, -1), codes, groups, how == "left")
-
-
-# ---- columns ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Kept:
-    """Rows of a column that its keys are of, where others are dropped.
-
-    shape : of the column.
-    take : (an array of the column's shape, its dtype) -> what the rows that are kept have of it.
-    spread : codes of the rows that are kept -> those of all rows, negative elsewhere.
-    """
-
-    shape: tuple[int, ...]
-    take: Callable[[Any, np.dtype[Any]], Any]
-    spread: Callable[[Any], Any]
-
-
-@dataclass
-class KeyColumn:
-    """A column as a table takes it, and how distinct keys become elements of the column's library again."""
-
-    array: Any
-    dtype: np.dtype[Any]  # of the table's keys
-    shape: tuple[int, ...]
-    give: Callable[[Any], Any]  # keys of the table, as the user has them
-    ordinal: int | None = None  # of the GPU
-    ready: tuple[int, int] | None = None  # where the array lies, and its library's current stream, if that is all
-    known: _device_groups.Groups | None = None  # its groups by first appearance, of which give(None) gives the keys
-    kept: Kept | None = None
-    drops: bool = False  # is a row with a negative key to be dropped?
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def on_device(self) -> bool:
-        return self.ordinal is not None
-
-    def as_index(self, numbers: Any, table: dict[str, Any]) -> Any:
-        """Counts or codes as int64."""
-        if self.ordinal is None:
-            return numbers.astype(_INDEX, copy=False)
-        if _numbers(self) == _INDEX:
-            return numbers
-        _settle(self, table)
-        return _converted(numbers, _INDEX, self.ordinal, "numbers")
-
-
-def on_host(array: Array) -> KeyColumn:
-    """A host array of a dtype that tables have."""
-    return KeyColumn(array, array.dtype, array.shape, lambda keys: keys)
-
-
-def as_others(given: Any, dtype: np.dtype[Any], what: str) -> KeyColumn:
-    """A host column for a table of this dtype, which is that of a column on a device."""
-    return on_host(_arrays.to_base(_arrays.column(given, what), dtype, what))
-
-
-def ready_on_device(given: Any) -> KeyColumn | None:
-    """An array of CuPy or PyTorch on a GPU that a verb can take as it lies, found by one look; None of all else."""
-    plain = _core.ready(given)
-    if plain is None or plain[2].itemsize < 4:
-        return None
-    at, shape, dtype, ordinal, stream = plain
-    return KeyColumn(given, dtype, shape, _as_it_is, ordinal=ordinal, ready=(at, stream))
-
-
-def _as_it_is(keys: Any) -> Any:
-    return keys
-
-
-def on_device(given: Any, what: str) -> KeyColumn:
-    """An array on a GPU. Elements of 1 and 2 bytes are made 4 wide by their library, and narrow again."""
-    ready = ready_on_device(given)
-    if ready is not None:
-        return ready
-    given = _arrow_devices.numbers(given, what)
-    ordinal = _ordinal(given)
-    seen = _seen(given, ordinal, what)
-    dtype = _arrays.table_dtype(seen.dtype, f"the dtype of {what}")
-    wide = np.dtype(np.float32) if dtype == np.float16 else _stored(dtype)
-    if wide == dtype:
-        return KeyColumn(given, dtype, seen.shape, lambda keys: keys, ordinal=ordinal)
-    return KeyColumn(
-        _converted(given, wide, ordinal, what),
-        wide,
-        seen.shape,
-        lambda keys: _converted(keys, dtype, ordinal, what),
-        ordinal=ordinal,
-    )
-
-
-def equal_numbers(column: KeyColumn) -> KeyColumn:
-    """Of floats on a GPU, equal numbers have equal bits: one zero, one NaN. Only CuPy and PyTorch can be asked."""
-    if column.dtype.kind != "f" or not _device_arrays.converts(column.array):
-        return column
-    array = column.array + 0
-    array[array != array] = math.nan
-    return replace(column, array=array, ready=None)
-
-
-def seen(array: Any, what: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """The dtype and the shape of an array on a GPU."""
-    plain = _core.ready(array)
-    if plain is not None:
-        return plain[2], plain[1]
-    view = _seen(array, _ordinal(array), what)
-    return view.dtype, view.shape
-
-
-def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return _arrays.store_dtype(dtype, keys=True)
-
-
-def _seen(array: Any, ordinal: int, what: str) -> _views.DeviceView:
-    with _cuda.current(ordinal):
-        return _device_arrays.view(array, ordinal, _streams.current_stream(array, ordinal), what)
-
-
-def _ordinal(array: Any) -> int:
-    """The number of the GPU on which an array lies."""
-    if hasattr(array, "__dlpack_device__"):
-        return int(array.__dlpack_device__()[1])
-    return int(_core.pointer_device(array.__cuda_array_interface__["data"][0])[1])
-
-
-def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any:
-    with _cuda.current(ordinal):
-        return _device_arrays.astype(array, dtype, ordinal, _streams.current_stream(array, ordinal), what)
 
 
 # ---- groups of a column on a GPU, without a table --------------------------------------------------------------------
@@ -468,21 +348,9 @@ def refuse_captured(stream: int) -> None:
         )
 
 
-def _settle(column: KeyColumn, given: dict[str, Any]) -> None:
-    """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
-    if column.ordinal is not None and given.get("stream") is not None:
-        _cuda.synchronize(column.ordinal, _streams.usable_stream(given["stream"], column.ordinal)[1])
-
-
-def _numbers(column: KeyColumn) -> np.dtype[Any]:
-    """The dtype of counts, codes and positions in a table: narrow slots are faster. They are given back as int64."""
-    narrow = column.size < 2**31 and (not column.on_device or _device_arrays.converts(column.array))
-    return np.dtype(np.int32) if narrow else _INDEX
-
-
 def _positions(column: KeyColumn) -> Any:
     """0, 1, ... in the shape and on the device of a column."""
-    host = np.arange(column.size, dtype=_numbers(column)).reshape(column.shape)
+    host = np.arange(column.size, dtype=numbers_dtype(column)).reshape(column.shape)
     return host if column.ordinal is None else _cuda.from_host(host, column.ordinal)
 
 
@@ -495,7 +363,7 @@ def _first_seen(column: KeyColumn, given: dict[str, Any]) -> Any:
     found = _groups(replace(column, known=None), "first", given)
     if found is not None:
         return found.distinct
-    with _table(column, _numbers(column), given) as t:
+    with _table(column, numbers_dtype(column), given) as t:
         if column.ordinal is None:
             return _in_order(t, column, None)
         return _in_order_on_device(t, column)
@@ -507,7 +375,7 @@ def _in_order(t: Table, column: KeyColumn, codes: Array | None) -> Array:
     Where most of the keys that come are known after a part of the column, the others are looked up piece by piece, and
     only those that are not there are put in order.
     """
-    keys, dtype = column.array.reshape(-1), _numbers(column)
+    keys, dtype = column.array.reshape(-1), numbers_dtype(column)
     parts, known, start, size, few = [keys[:0]], 0, 0, max(_FIRST_PIECE, keys.size // 16), False
     while start < keys.size:
         piece = keys[start : start + size]
@@ -562,8 +430,8 @@ def _to_device(host: Array, column: KeyColumn, stream: int) -> Any:
 
 def _number(t: Table, column: KeyColumn, distinct: Any) -> None:
     """Make number i the value of distinct[i]."""
-    n = len(distinct) if column.ordinal is None else _seen(distinct, column.ordinal, "keys").size
-    numbers = np.arange(n, dtype=_numbers(column))
+    n = len(distinct) if column.ordinal is None else view_of(distinct, column.ordinal, "keys").size
+    numbers = np.arange(n, dtype=numbers_dtype(column))
     t.insert_or_assign(
         distinct, numbers if column.ordinal is None else _cuda.from_host(numbers, column.ordinal), out=False
     )
@@ -582,7 +450,7 @@ def _results(t: Table, column: KeyColumn, order: str, given: dict[str, Any]) -> 
 
 def _rounded(values: Any, dtype: np.dtype[Any]) -> Any:
     if _arrays.on_device(values):
-        return _converted(values, dtype, _ordinal(values), "values")
+        return converted(values, dtype, ordinal_of(values), "values")
     return np.asarray(values, dtype)
 
 

@@ -594,7 +594,7 @@ def test_joins_in_pieces_and_what_is_asked_for(put: Any, monkeypatch: pytest.Mon
     array, calls = put
     settled: list[Any] = []
     monkeypatch.setattr(_device_groups, "MOST", 100)
-    monkeypatch.setattr(_table_verbs, "_settle", lambda column, given: settled.append(given["stream"]))
+    monkeypatch.setattr(_table_verbs, "settle", lambda column, given: settled.append(given["stream"]))
     left, right = array(np.arange(160) % 50), array(np.arange(40))
     stream = _cuda.core().Stream.from_handle(7)
     rows, _ = gh.join_indexer(left, right, stream=stream)

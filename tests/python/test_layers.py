@@ -27,7 +27,7 @@ LAYERS = {
     "engine": "columns._engine",
     "tables": "_ordered _table_arguments _dedup _value_lists _exports _mapping table backend slab",
     "verbs": "_device_groups _device_joins _device_pieces _packed _host_rows _device_bytes _device_rows _device_shards"
-    " _table_verbs _number_verbs"
+    " _key_columns _table_verbs _number_verbs"
     " _reproducible _verb_inputs _keywords verbs hashing index text_table shards _device_partial partial"
     " group_by counter",
     "files": "saved.",
