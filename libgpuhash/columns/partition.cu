@@ -106,6 +106,7 @@ GH_FN void read_shards(const partition_work& w, u64 row, u32 step, u64 end, u32 
 #pragma unroll
     for (u32 i = 0; i < partition_each; ++i) shard[i] = row + i * step < end ? u32(w.shard[row + i * step]) : 0;
   } else if constexpr (std::is_same_v<Cell, byte_row>) {
+#pragma unroll
     for (u32 i = 0; i < partition_each; ++i) {
       const u8* const at = static_cast<const u8*>(w.keys) + (row + i * step) * w.width;
       shard[i] = row + i * step < end ? w.shard_of(contract::of_bytes(w.of_bytes, at, w.width)) : 0;
