@@ -210,7 +210,7 @@ class Simulation:
             self.finished.setdefault(task[1], self.values[task])
             return
         if task[0] == "start" and self._there(("split", task[1] // self.fan)):
-            return  # nobody needs it any more
+            return  # no task to come has it as an input
         if task not in self.sizes:
             groups = len(value) if task[0] == "start" else sum(map(len, value))
             self.sizes[task] = int(groups * GROUP * self.scale)

@@ -58,7 +58,7 @@ def test_more_keys_than_a_fourth_of_the_slots(piece: int) -> None:
 
 
 def test_keys_that_want_one_slot() -> None:
-    """Multiples of what undoes the hash share their slot: the column is left to a hash that nobody knows."""
+    """Multiples of the factor's inverse share their slot: an index with a seed of its own takes the column."""
     undoing = pow(0x9E3779B97F4A7C15, -1, 2**64)
     keys = np.array([i * undoing % 2**64 for i in range(4000)], "u8")
     assert _few.unique(np.tile(keys, 20), 16) is None

@@ -77,7 +77,7 @@ def test_bytes_of_a_null_are_not_read() -> None:
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_texts_whose_ends_are_equal(kind: str) -> None:
-    """Such rows are compared in the middle, and such members are told apart by all of their bytes."""
+    """Texts of one length with equal ends are compared in the middle, rows and members alike."""
     texts = [f"https://example.org/{i:03d}/index.html" for i in range(1000)]
     one, two = texts[:1], texts[:2]
     assert is_among(column(texts, kind), column(one, kind)) == [True] + [False] * 999
