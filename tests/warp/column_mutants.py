@@ -2,7 +2,7 @@
 
 from .mutants import Mutant
 
-BACK, BINS, CHAIN, ISIN, JOIN, LISTS, ORDER, PAIRS, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, CHAIN, ISIN, JOIN, LAUNCH, LISTS, ORDER, PAIRS, PARTITION, PINNED, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
     for name in (
         "back.cuh",
@@ -10,10 +10,12 @@ BACK, BINS, CHAIN, ISIN, JOIN, LISTS, ORDER, PAIRS, PARTITION, SAMPLE, TOTALS, W
         "chain.cuh",
         "isin.cu",
         "join.cu",
+        "launch.cuh",
         "lists.cuh",
         "order.cuh",
         "pairs.cuh",
         "partition.cuh",
+        "pinned.hpp",
         "sample.cuh",
         "totals.cuh",
         "work.cuh",
@@ -35,6 +37,10 @@ MUTANTS = [
         "if (!all_others_have_ended(&w.facts->surveyed)) return;",
         "if (blockIdx.x) return;",
     ),
+    Mutant("pinned-after-a-reset", PINNED, "found.type == cudaMemoryTypeHost", "true"),
+    Mutant("pinned-and-not-copied", LAUNCH, "if (there != to) std::memcpy(to, there, bytes);", ";"),
+    Mutant("pinned-not-given-back", PINNED, "those.free.push_back(at_);", ";"),
+    Mutant("no-pinned-memory", LAUNCH, "pinned.at() && bytes <= pinned.room", "bytes <= pinned.room"),
     Mutant("next-piece-of-a-block", PARTITION, "load(from + u64(gridDim.x) * piece);", "load(from);"),
     Mutant("rows-behind-the-last", PARTITION, "row < n ? u32(min(u64(many), n - row)) : 0", "many"),
     Mutant("neighbours-past-the-end", PARTITION, "row + i < n ? keys[row + i] : 0", "keys[row]"),
