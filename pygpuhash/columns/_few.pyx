@@ -3,7 +3,7 @@
 
 A slot has a key, its number by first appearance, from 1 on, and its count. All functions give None where more than a
 fourth of the slots would be used, or where many keys want the same slots. Arrays are one-dimensional, contiguous, of
-native integers of 4 or 8 bytes.
+native integers of 4 or 8 bytes. piece: elements between two looks at signals.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -18,7 +18,8 @@ __all__ = ["factorize", "unique", "value_counts"]
 cdef object INT64 = numpy.dtype("i8")
 cdef object SLOT = numpy.dtype("u8,u4,u4")
 
-cdef int64_t PIECE = 1 << 22  # elements between two looks at signals
+cdef enum:
+    PIECE = 1 << 22  # elements between two looks at signals
 cdef uint64_t FACTOR = <uint64_t>0x9e3779b97f4a7c15  # 2^64 by the golden ratio: Fibonacci hashing
 
 cdef struct slot:
@@ -28,15 +29,6 @@ cdef struct slot:
 cdef fused cell:
     uint32_t
     uint64_t
-
-
-def piece(int64_t elements=0):
-    """Elements per piece; a number above 0 changes it, for tests. Returns what it was."""
-    global PIECE
-    was = PIECE
-    if elements:
-        PIECE = elements
-    return was
 
 
 cdef int64_t number(
@@ -71,7 +63,7 @@ cdef int64_t number(
     return known
 
 
-cdef tuple numbered(Array column, int bits, Array codes):
+cdef tuple numbered(Array column, int bits, Array codes, int64_t piece):
     """(slots, the slots of the keys in the order of their first appearance), or None."""
     cdef object given = <object>column
     cdef int64_t n = given.size, start = 0, some, known = 0
@@ -86,7 +78,7 @@ cdef tuple numbered(Array column, int bits, Array codes):
     if codes is not None:
         to = <int64_t *>PyArray_DATA(codes)
     while start < n:
-        some = min(PIECE, n - start)
+        some = min(piece, n - start)
         with nogil:
             if wide:
                 known = number(<const uint64_t *>data + start, some, p, bits, found, known, to)
@@ -106,22 +98,22 @@ cdef object keys_of(tuple found, object dtype):
     return slots["f0"][places].astype(f"u{dtype.itemsize}", copy=False).view(dtype)
 
 
-def unique(Array column not None, int bits):
+def unique(Array column not None, int bits, int64_t piece=PIECE):
     """The distinct integers in the order of their first appearance, with 2^bits slots."""
-    found = numbered(column, bits, None)
+    found = numbered(column, bits, None, piece)
     return None if found is None else keys_of(found, (<object>column).dtype)
 
 
-def value_counts(Array column not None, int bits):
+def value_counts(Array column not None, int bits, int64_t piece=PIECE):
     """(distinct integers in the order of their first appearance, how often each occurs)."""
-    found = numbered(column, bits, None)
+    found = numbered(column, bits, None, piece)
     if found is None:
         return None
     return keys_of(found, (<object>column).dtype), found[0]["f2"][found[1]].astype(INT64)
 
 
-def factorize(Array column not None, int bits):
+def factorize(Array column not None, int bits, int64_t piece=PIECE):
     """(codes, distinct integers in the order of their first appearance)."""
     codes = numpy.empty((<object>column).size, INT64)
-    found = numbered(column, bits, codes)
+    found = numbered(column, bits, codes, piece)
     return None if found is None else (codes, keys_of(found, (<object>column).dtype))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 verbs = pytest.importorskip("asv_bench.verbs", reason="asv_bench is in a checkout of the repository only")
+device = pytest.importorskip("asv_bench.harness.devices", reason="as above").device
 
 
 @pytest.fixture
@@ -68,6 +70,49 @@ def test_uneven_columns_by_another_name(alone, tmp_path, monkeypatch):
     ordered, clusters = (verbs.Columns(np, name, 1003, 8).keys for name in ("sorted", "clustered"))
     assert np.array_equal(ordered, np.sort(ordered))
     assert [len(run) for run in np.split(clusters, np.flatnonzero(np.diff(clusters)) + 1)] == [200] * 5 + [3]
+
+
+class FakeGpu:
+    """A device whose calls take 10 ms."""
+
+    name = "cuda"
+
+    def __init__(self):
+        self.calls = self.freed = 0
+        self.xp = types.SimpleNamespace(
+            get_default_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: self.free(1))
+        )
+
+    def free(self, many):
+        self.freed += many
+
+    def wait(self):
+        pass
+
+    def time(self, work):
+        self.calls += 1
+        work()
+        return 0.01
+
+
+def test_calls_on_a_gpu_are_repeated_for_a_while():
+    on = FakeGpu()
+    seconds = verbs.repeated_long(on, 2, lambda: None)
+    assert seconds == [0.01] * 6  # three rounds of two, and in each one more that does not count
+    assert on.calls == 9
+    assert len(verbs.repeated_long(FakeGpu(), 7, lambda: None)) == 7
+    assert len(verbs.repeated_long(device("cpu"), 2, lambda: None)) == 2
+
+
+def test_memory_of_libraries_is_given_back():
+    on = FakeGpu()
+    torch = types.SimpleNamespace(cuda=types.SimpleNamespace(empty_cache=lambda: on.free(10)))
+    verbs.give_back_memory(on, {"torch": torch})
+    assert on.freed == 11
+    verbs.give_back_memory(on, {})
+    assert on.freed == 12
+    verbs.give_back_memory(device("cpu"), {"torch": torch})
+    assert on.freed == 12
 
 
 def test_others_of_isin():
