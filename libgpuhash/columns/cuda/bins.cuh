@@ -34,6 +34,13 @@ class grouping_block {
            (values ? totals_of<value_word>::bytes(wants, slots) : 0);
   }
 
+  // Blocks that a multiprocessor has memory for, so that registers suffice for as many; 0: that depends on values.
+  static constexpr u32 resident() {
+    constexpr size_t of_one = (slots + chunk) * sizeof(K) + ((Counts ? 1 : 0) + (First || Codes ? 1 : 0)) * slots * 4;
+    constexpr u32 room = bytes_of_processor / (of_one + reserved_of_block), most = 2048 / bin_threads;
+    return values ? 0 : room < most ? room : most;
+  }
+
   GH_FN grouping_block(const group_work<K>& work, unsigned char* at, counters* some)
       : w(work),
         me(threadIdx.x),
@@ -53,9 +60,7 @@ class grouping_block {
     bool some_wait = many != 0;
     if constexpr (Lists) some_wait = some_wait && !is_too_much();
     while (some_wait) {
-      clear();
-      __syncthreads();
-      some_wait = __syncthreads_or(insert_all());
+      some_wait = __syncthreads_or(may_be_full ? insert_all<true>() : insert_all<false>());
       if constexpr (Lists)
         give_lists();
       else if (First)
@@ -76,18 +81,29 @@ class grouping_block {
   static GH_FN u32 slot_of(K h) { return u32(h) * 0x9e3779b1u / (~0u / slots + 1); }
 
   GH_FN void clear() const {
-    for (u32 i = me; i < slots; i += bin_threads) {
-      key[i] = no_hash<K>;
-      if (First) first[i] = Lists ? 0 : no_row;
-      if constexpr (values)
-        totals.clear(w.wants, i);
-      else if (Counts)
-        count[i] = 0;
+    fill(key, slots, ~0u);
+    if constexpr (First) fill(first, slots, Lists ? 0 : no_row);
+    if constexpr (Counts) fill(count, slots, 0);
+    if constexpr (values) {
+      const group_totals& kept = w.wants.totals;
+      if (kept.whole) fill(totals.whole, slots, 0);
+      if (kept.real) fill(totals.real, slots, 0);
+      if (kept.low) fill(totals.low, slots, ~0u);
+      if (kept.high) fill(totals.high, slots, 0);
     }
     if (me == 0) c.taken = c.larges = c.some_large = 0;
   }
+  // Sets all words of an array in the memory of the block, which begins at a multiple of 16 bytes.
+  template <class Word>
+  GH_FN void fill(Word* array, u32 many_words, u32 word) const {
+    constexpr u32 at_once = sizeof(neighbouring_words) / sizeof(Word);
+    for (u32 i = me; i < many_words / at_once; i += bin_threads)
+      reinterpret_cast<neighbouring_words*>(array)[i] = {{word, word, word, word}};
+  }
 
-  // Returns whether a row of this thread waits for another round.
+  // Inserts the rows of a round into an empty table. MayBeFull: keys may be more than the table takes. Returns whether a row
+  // of this thread waits for another round.
+  template <bool MayBeFull>
   GH_FN bool insert_all() {
     bool some_wait = false;
     for (u32 at = 0; at < many; at += chunk) {
@@ -95,8 +111,8 @@ class grouping_block {
       u32 row[First ? each : 1];
       value_word value[values ? each : 1];
       stage(at, here, row, value);
-      bool failed = insert_chunk(here);
-      if (may_be_full && __syncthreads_or(failed)) failed = look_again(at, here);
+      bool failed = insert_chunk<MayBeFull>(here);
+      if (MayBeFull && __syncthreads_or(failed)) failed = look_again(at, here);
       some_wait |= failed;
       if constexpr (First) note_rows(here, row);
       if constexpr (values && First) fetch_values(here, row, value);
@@ -106,7 +122,7 @@ class grouping_block {
     return some_wait;
   }
   // A thread stages, inserts and looks up rows of its own: those at its number, and every bin_threads-th from there on.
-  // What travels along is on its way meanwhile.
+  // What travels along is on its way meanwhile; and the first rows of a round are, while the table is cleared.
   GH_FN void stage(u32 at, u32 here, u32* row, value_word* value) const {
     const value_word* const along = static_cast<const value_word*>(w.bin_carried);
     K h[each];
@@ -121,34 +137,37 @@ class grouping_block {
       const u32 x = i * bin_threads + me;
       value[values ? i : 0] = x < here ? along[from + at + x] : 0;
     }
+    if (at == 0) clear();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) staged[i * bin_threads + me] = h[i];
+    if (at == 0) __syncthreads();
   }
 
   // What is staged for a row becomes the slot of its key; slots where it has none. A thread takes its next row as
   // soon as it is done with one: so a warp takes as long as the longest sum of probes of a lane, and not as the sum of
   // the longest probes. Returns whether a row of this thread found no room.
+  template <bool MayBeFull>
   GH_FN bool insert_chunk(u32 here) const {
     bool failed = false;
     u32 x = me, at = 0;
     K h = no_hash<K>;
     if (x < here) at = slot_of(h = staged[x]);
     while (x < here) {
-      const bool served_before = h == no_hash<K>;
+      const bool served_before = MayBeFull && h == no_hash<K>;
       K there = *static_cast<volatile K*>(key + at);
-      if (there == no_hash<K> && !served_before && has_room()) {
+      if (there == no_hash<K> && !served_before && (!MayBeFull || has_room())) {
         there = swap_if(key + at, no_hash<K>, h);
         if (there == no_hash<K>) {
           there = h;
-          if (may_be_full) atomicAdd(&c.taken, 1u);
+          if (MayBeFull) atomicAdd(&c.taken, 1u);
         }
       }
       const bool hit = there == h && !served_before;
-      if (!hit && there != no_hash<K> && !served_before) {
+      if (!hit && (!MayBeFull || (there != no_hash<K> && !served_before))) {
         at = (at + 1) % slots;
         continue;
       }
-      staged[x] = hit ? at : slots;
+      if constexpr (MayBeFull || First || Codes || values) staged[x] = hit ? at : slots;
       failed |= !hit && !served_before;
       if (Counts && !values && hit) atomicAdd(count + at, 1u);
       x += bin_threads;
@@ -156,7 +175,7 @@ class grouping_block {
     }
     return failed;
   }
-  GH_FN bool has_room() const { return !may_be_full || *static_cast<volatile u32*>(&c.taken) < most_keys; }
+  GH_FN bool has_room() const { return *static_cast<volatile u32*>(&c.taken) < most_keys; }
 
   GH_FN u32 find(K h) const {
     if (h == no_hash<K>) return slots;
@@ -202,6 +221,7 @@ class grouping_block {
   }
   // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
   GH_FN void note_values(u32 here, const value_word* value) {
+    of_keys.begin();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
@@ -213,14 +233,28 @@ class grouping_block {
   // ---- the groups of a round ----------------------------------------------------------------------------------------
 
   static constexpr u32 of_one_warp = slots / (bin_threads / 32);
+  // Nobody needs what is staged any more, so that slots with keys are gathered there: most slots have none.
+  static constexpr bool gathers = !Codes && !counts_go_back;
+  static_assert(!gathers || slots * sizeof(u16) <= chunk * sizeof(K));
+  GH_FN u16* gathered() const { return reinterpret_cast<u16*>(staged) + me / 32 * of_one_warp; }
 
   // The first of so many places in the results, one for each key in the table; and the number of keys in the slots of
-  // the warps before this one is in c.of_warp. All threads call.
-  GH_FN void number(u32* counter) const {
+  // the warps before this one is in c.of_warp. Returns the number of those in the slots of this warp. All threads call.
+  GH_FN u32 number(u32* counter) const {
     const u32 lane = me % 32, warp = me / 32;
     u32 own = 0;
-    for (u32 i = lane; i < of_one_warp; i += 32) own += key[warp * of_one_warp + i] != no_hash<K>;
-    own = __reduce_add_sync(whole_warp, own);
+    for (u32 i = lane; i < of_one_warp; i += 32) {
+      const u32 slot = warp * of_one_warp + i;
+      const bool there = key[slot] != no_hash<K>;
+      if constexpr (gathers) {
+        const u32 some = __ballot_sync(whole_warp, there);
+        if (there) gathered()[own + __popc(some & ((1u << lane) - 1))] = u16(slot);
+        own += __popc(some);
+      } else {
+        own += there;
+      }
+    }
+    if constexpr (!gathers) own = __reduce_add_sync(whole_warp, own);
     if (lane == 0) c.of_warp[warp] = own;
     __syncthreads();
     if (warp == 0) {
@@ -229,11 +263,17 @@ class grouping_block {
       if (lane == 31) c.base = atomicAdd(counter, up_to);
     }
     __syncthreads();
+    return own;
   }
+  // own: as `number` has returned it.
   template <class Body>
-  GH_FN void for_each_key(Body body) const {
+  GH_FN void for_each_key(u32 own, Body body) const {
     const u32 lane = me % 32, warp = me / 32;
     u32 at = c.base + c.of_warp[warp];
+    if constexpr (gathers) {
+      for (u32 i = lane; i < own; i += 32) body(gathered()[i], key[gathered()[i]], at + i);
+      return;
+    }
     for (u32 i = 0; i < of_one_warp; i += 32) {
       const u32 slot = warp * of_one_warp + i + lane;
       const K h = key[slot];
@@ -244,8 +284,7 @@ class grouping_block {
   }
 
   GH_FN void give_groups() const {
-    number(w.groups);
-    for_each_key([&](u32 slot, K h, u32 group) {
+    for_each_key(number(w.groups), [&](u32 slot, K h, u32 group) {
       w.out_keys[group] = w.unhash(h);
       if (Counts && w.wants.counts) w.out_counts[group] = count[slot];
       if constexpr (values) give_totals(w.wants, w.results, group, totals.read(w.wants, slot));
@@ -257,8 +296,7 @@ class grouping_block {
     for (u32 slot = me; slot < slots; slot += bin_threads)
       if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
     if (!Counts || counts_go_back) return;
-    number(&w.facts->listed);
-    for_each_key([&](u32 slot, K, u32 at) {
+    for_each_key(number(&w.facts->listed), [&](u32 slot, K, u32 at) {
       if constexpr (values) return list_group(w, at, first[slot], totals.read(w.wants, slot));
       w.listed_first[at] = first[slot];
       w.listed_count[at] = count[slot];
@@ -388,7 +426,8 @@ class grouping_block {
 };
 
 template <class K, class V, bool Counts, bool First, bool Codes, bool Lists>
-__global__ void __launch_bounds__(bin_threads, Lists ? 5 : 0) group_bins(const __grid_constant__ group_work<K> w) {
+__global__ void __launch_bounds__(bin_threads, grouping_block<K, V, Counts, First, Codes, Lists>::resident())
+    group_bins(const __grid_constant__ group_work<K> w) {
   using block = grouping_block<K, V, Counts, First, Codes, Lists>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);

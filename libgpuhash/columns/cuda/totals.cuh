@@ -148,7 +148,7 @@ struct totals_of {
 
 // Adds amounts to totals in the memory of the block; all lanes of a warp call. Where a warp has one key only, as in columns
 // that are sorted or have few keys, each lane keeps its amount until another key comes. Else lanes that have equal keys join
-// what they have, as hardware would serve them one after the other.
+// what they have, as hardware would serve them one after the other; but where hardly any are equal, each adds its own.
 template <class V>
 class adder {
  public:
@@ -158,6 +158,10 @@ class adder {
 
   // live: this lane has an amount, for this place.
   GH_FN void add(bool live, u32 place, V bits) {
+    if (spread) {
+      if (live) totals.template add<true>(wants, place, amount<V>::of(wants, bits), counts);
+      return;
+    }
     const u32 first = __shfl_sync(whole_warp, place, 0);
     const amount<V> mine = live ? amount<V>::of(wants, bits) : amount<V>();
     if (__any_sync(whole_warp, !live || place != first)) return add_joined(live, place, mine);
@@ -165,6 +169,8 @@ class adder {
     held_place = first;
     held.merge(mine);
   }
+  // Before rows that may be of other keys: whether lanes have equal keys is found out again.
+  GH_FN void begin() { spread = false; }
   // Before totals are read.
   GH_FN void flush() {
     if (held_place != none) add_joined(true, held_place, held);
@@ -176,11 +182,12 @@ class adder {
   static constexpr u32 none = ~0u;
 
   // Lanes with equal places add up in pairs, pairs in pairs, until the first lane of each place has all.
-  GH_FN void add_joined(bool live, u32 place, amount<V> mine) const {
+  GH_FN void add_joined(bool live, u32 place, amount<V> mine) {
     const u32 lane = threadIdx.x % 32, below = (1u << lane) - 1;
     const u32 alike = __match_any_sync(whole_warp, live ? place : none - lane);
     u32 rank = __popc(alike & below), after = alike & ~below & ~(1u << lane);
     const bool leads = rank == 0;
+    spread = __popc(__ballot_sync(whole_warp, leads)) >= 28;
 #pragma unroll 1
     while (__any_sync(whole_warp, after != 0)) {
       const amount<V> next = mine.of_lane(wants, after ? __ffs(after) - 1 : lane);
@@ -196,6 +203,7 @@ class adder {
   const bool counts;
   amount<V> held;
   u32 held_place = none;  // the same in all lanes
+  bool spread = false;    // too
 };
 
 // The aggregates of a group.
