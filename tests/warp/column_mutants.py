@@ -25,7 +25,9 @@ PLAN, GROUPS = "libgpuhash/columns/cuda/plan.hpp", "libgpuhash/src/groups.cpp"
 
 MUTANTS = [
     # what is shared
-    Mutant("count-of-one-lane", WORK, "atomicAdd(counters + which, 32u)", "atomicAdd(counters + which, 31u)"),
+    Mutant("count-of-one-lane", WORK, "atomicAdd(counters + which, 32u);", "atomicAdd(counters + which, 31u);"),
+    Mutant("rank-of-the-first-lane", WORK, "__shfl_sync(whole_warp, before, 0) + lane", "before + lane"),
+    Mutant("ranks-of-a-warp", WORK, "lane == 0 ? atomicAdd(counters + which, 32u) : 0", "0"),
     Mutant("lanes-below", WORK, "x += lane >= d ? below : 0;", "x += lane > d ? below : 0;"),
     # frequent keys
     Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
@@ -51,6 +53,7 @@ MUTANTS = [
     Mutant("groups-of-frequent-keys-overlap", SAMPLE, "all + s.before", "all"),
     Mutant("frequent-groups-not-told", SAMPLE, "*w.groups = groups;", ";"),
     Mutant("frequent-keys-of-one-block", BINS, "place += gridDim.x * bin_threads", "place += most_rows"),
+    Mutant("side-not-held-back", PARTITION, "(uses_frequent || work.facts->side)", "uses_frequent"),
     Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition
     Mutant("rows-past-the-end", PARTITION, "min(tile, (in_first ? w.split : w.n) - from)", "tile"),
@@ -74,7 +77,14 @@ MUTANTS = [
     Mutant("no-second-look-up", BINS, "if (u32(staged[x]) != slots) continue;", "continue;"),
     Mutant("served-twice", BINS, "if (some_wait) w.bin_key[from + x] = no_hash<K>;", ";"),
     Mutant("one-round", BINS, "some_wait |= failed;", ";"),
-    Mutant("table-not-cleared", BINS, "key[i] = no_hash<K>;", "key[i] = i ? no_hash<K> : key[i];"),
+    Mutant("table-not-cleared", BINS, "fill(key, slots, ~0u);", "fill(key, slots / 2, ~0u);"),
+    Mutant("counts-not-cleared", BINS, "fill(count, slots, 0);", ";"),
+    Mutant("first-rows-not-cleared", BINS, "Lists ? 0 : no_row", "0"),
+    Mutant("cleared-for-each-chunk", BINS, "if (at == 0) clear();", "clear();"),
+    Mutant("always-enough-room", BINS, "may_be_full ? insert_all<true>() : insert_all<false>()", "insert_all<false>()"),
+    Mutant("slots-of-the-first-keys", BINS, "some & ((1u << lane) - 1)", "some & 0"),
+    Mutant("keys-of-one-round", BINS, "own += __popc(some);", "own = __popc(some);"),
+    Mutant("each-key-once-a-warp", BINS, "i < own", "i < min(own, 32u)"),
     Mutant("first-row-not-noted", BINS, "row[i] < static_cast<volatile u32*>(first)[slot]", "false"),
     Mutant("values-of-one-chunk", BINS, "note_values(here, value);", "if (!at) note_values(here, value);"),
     Mutant(

@@ -92,22 +92,26 @@ GH_FN neighbours<K> neighbours_at(const K* keys, u64 row, u64 n, bool aligned) {
 }
 
 // Adds 1 to the counter of each of `live` bins in the memory of the block. Neighbours often have the same one in columns
-// that are sorted, and hardware would serve them one after the other. All lanes of the warp call.
+// that are sorted, and hardware would serve them one after the other. All lanes of the warp call. Returns whether all
+// bins of the warp are alike.
 template <u32 Many>
-GH_FN void count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
+GH_FN bool count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
   const u32 first = __shfl_sync(whole_warp, bin[0], 0);
   bool alike = live == Many;
 #pragma unroll
   for (u32 i = 1; i < Many; ++i) alike &= bin[i] == bin[0];
   if (!__any_sync(whole_warp, !alike || bin[0] != first)) {
     if (threadIdx.x % 32 == 0) atomicAdd(counters + first, 32 * Many);
-  } else if (alike) {
+    return true;
+  }
+  if (alike) {
     atomicAdd(counters + bin[0], Many);
   } else {
 #pragma unroll
     for (u32 i = 0; i < Many; ++i)
       if (i < live) atomicAdd(counters + bin[i], 1u);
   }
+  return false;
 }
 
 // Counts rows by the first `bits` bits of their hashes. counted: memory of the block. A thread takes neighbouring rows,
@@ -121,6 +125,7 @@ GH_FN void count_rows(const group_work<K>& w, u32* counted) {
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
   __syncthreads();
   bool side = false;
+  u32 alike = 0;
   for (u32 column = 0; column < 2; ++column) {
     const K* const keys = column ? w.more : w.keys;
     const u64 n = column ? w.n - w.split : w.split;
@@ -148,14 +153,21 @@ GH_FN void count_rows(const group_work<K>& w, u32* counted) {
           side |= j < live && h == no_hash<K>;
           bin[j] = bin_of(h, bits);
         }
-        count_neighbours(counted, bin, live);
+        alike += count_neighbours(counted, bin, live);
       }
     }
   }
   if (side) w.facts->side = 1;
+  if (threadIdx.x % 32 == 0 && alike) atomicAdd(&w.facts->alike, alike * 32 * many);
   __syncthreads();
   for (u32 i = threadIdx.x; i < bins; i += count_threads)
     if (counted[i]) atomicAdd(counts + i, counted[i]);
+}
+
+// Do so many neighbours have the same bin that it pays to look for warps whose rows all have it?
+template <class K>
+GH_FN bool is_clustered(const group_work<K>& w) {
+  return w.facts->alike > w.n / 8;
 }
 
 // The same of the second pass's bins, where the first pass did not count them.
@@ -319,11 +331,26 @@ class dividing_block {
         totals(totals_of<value_word>::carve(work.wants, memory, values ? places : 0, seen)),
         of_keys(work.wants, totals, true),
         of_warp(sums),
-        uses_frequent(!Second && frequent_is_used(work)) {}
+        uses_frequent(!Second && frequent_is_used(work)),
+        holds_back(!Second && (uses_frequent || work.facts->side)),
+        clustered(is_clustered(work)) {}
 
   GH_FN void run() {
     if constexpr (!Second) clear_frequent();
     __syncthreads();
+    if constexpr (apart)
+      holds_back ? divide_tiles<true>() : divide_tiles<false>();
+    else
+      divide_tiles<false>();
+    if constexpr (!Second) give_frequent();
+  }
+
+ private:
+  // Loops over tiles are apart where rows are held back and where none are, if registers suffice for both.
+  static constexpr bool apart = !Second && (sizeof(K) == 4 || values);
+
+  template <bool Holds>
+  GH_FN void divide_tiles() {
     const tiles<K> all(w, tile, Second, tiles_before, of_warp);
     for (u32 g = blockIdx.x; g < all.many(); g += gridDim.x) {
       const some_rows rows = all.at(g);
@@ -333,7 +360,8 @@ class dividing_block {
       load(rows, h, along);
       for (u32 i = me; i < 1u << own_bits; i += divide_threads) count[i] = 0;
       __syncthreads();
-      choose_bins(rows, h, along, rank);
+      Holds || (!Second && !apart && holds_back) ? choose_bins<!Second>(rows, h, along, rank)
+                                                 : choose_bins<false>(rows, h, along, rank);
       __syncthreads();
       const u32 total = reserve(rows, g);
       stage(rows, h, along, rank);
@@ -343,10 +371,8 @@ class dividing_block {
       write_out(total);
       __syncthreads();
     }
-    if constexpr (!Second) give_frequent();
   }
 
- private:
   GH_FN u32 own_bin(K h) const { return bin_of(h, bits) & ((1u << own_bits) - 1); }
 
   // Do values travel along with the keys in this call? If row numbers do, values stay where they are.
@@ -364,23 +390,31 @@ class dividing_block {
     }
   }
 
-  // rank: of a row in its bin, among those of the tile; or held_back with the place of its key.
+  // rank: of a row in its bin, among those of the tile; or held_back with the place of its key. Holds: rows of some keys are
+  // held back.
+  template <bool Holds>
   GH_FN void choose_bins(some_rows rows, K (&h)[each], const word* along, u32 (&rank)[each]) {
+    if constexpr (Holds && values) of_keys.begin();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
+      const bool there = x < rows.many;
       rank[i] = held_back;
-      if constexpr (!Second) {
-        h[i] = w.hash(h[i]);
+      if constexpr (!Second) h[i] = w.hash(h[i]);
+      if constexpr (Holds) {
         const u32 place = place_of(h[i], rows.from);
-        const bool held = x < rows.many && place < places;
-        hold_back(held, place, rows.from + x, loads ? along[loads ? i : 0] : 0);
+        const bool held = there && place < places;
+        note_held(held, place, rows.from + x, loads ? along[loads ? i : 0] : 0);
         if (held) {
           rank[i] |= place;
           continue;
         }
+      } else if (clustered) {
+        const u32 own = take_one(count, own_bin(h[i]), there);
+        if (there) rank[i] = own;
+        continue;
       }
-      if (x < rows.many) rank[i] = atomicAdd(count + own_bin(h[i]), 1u);
+      if (there) rank[i] = atomicAdd(count + own_bin(h[i]), 1u);
     }
   }
 
@@ -469,7 +503,7 @@ class dividing_block {
     return place < slots ? place : places;
   }
   // All lanes of a warp call.
-  GH_FN void hold_back(bool held, u32 place, u32 row, word along) {
+  GH_FN void note_held(bool held, u32 place, u32 row, word along) {
     if (!__any_sync(whole_warp, held)) return;
     if constexpr (values)
       of_keys.add(held, place, values_travel() ? value_word(along) : held ? value_of(row) : 0);
@@ -519,7 +553,8 @@ class dividing_block {
   const totals_of<value_word> totals;
   adder<value_word> of_keys;
   u32* const of_warp;
-  const bool uses_frequent;
+  const bool uses_frequent, holds_back;  // rows of some keys
+  const bool clustered;
 };
 
 template <class K, class C, class V, bool Second>

@@ -44,8 +44,8 @@ GH_FN void add_frequent(const group_work<K>& w, K h) {
   }
 }
 
-// Adds `many` to the times that a hash was sampled. Returns how many sampled rows have now turned out to be of a
-// frequent key.
+// Adds `many` to the times that a hash was sampled. Returns how many of these rows came after its key was found to be
+// frequent: of very many keys, too, some are met three times by chance, but hardly ever a fourth time.
 template <class K>
 GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
   u32 at = u32(h) & (w.plan.sample_slots - 1);
@@ -56,7 +56,7 @@ GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
     if (is < frequent_times) return 0;
     if (was >= frequent_times) return many;
     add_frequent(w, h);
-    return is;
+    return is - frequent_times;
   }
   return 0;
 }

@@ -56,6 +56,7 @@ struct group_facts {
   u32 sampled_of_frequent;  // sampled rows that have one of them
   u32 side;                 // 1: a row has the key that marks empty slots
   u32 listed;               // groups in the lists of first rows and counts
+  u32 alike;                // rows of warps that have the same bin
   u32 surveyed, strips;     // blocks of survey() and of count_firsts() that have ended
 };
 
@@ -227,6 +228,14 @@ GH_FN void count_one(u32* counters, u32 which, bool live) {
   } else if (live) {
     atomicAdd(counters + which, 1u);
   }
+}
+
+// The same. Each lane that lives gets what its counter was before its own 1.
+GH_FN u32 take_one(u32* counters, u32 which, bool live) {
+  const u32 lane = threadIdx.x % 32, first = __shfl_sync(whole_warp, which, 0);
+  if (__any_sync(whole_warp, !live || which != first)) return live ? atomicAdd(counters + which, 1u) : 0;
+  const u32 before = lane == 0 ? atomicAdd(counters + which, 32u) : 0;
+  return __shfl_sync(whole_warp, before, 0) + lane;
 }
 
 }  // namespace gpuhash::columns
