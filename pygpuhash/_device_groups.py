@@ -48,7 +48,8 @@ _SHORT = 1 << 22  # rows of a column
 _NOTHING = contextlib.nullcontext()
 _AGGREGATES = ("sum", "mean", "min", "max")
 _NO_AGGREGATES = (False,) * len(_AGGREGATES)
-_IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part; a Table is faster beyond
+_MOST_OTHERS = 1 << 29  # of isin
+_IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part
 
 
 @dataclass
@@ -101,9 +102,13 @@ def serves_values(library: str | None, given: Any, dtype: np.dtype[Any], sums: n
     )
 
 
-def serves_isin(library: str | None, dtype: np.dtype[Any], others: int, ordinal: int, table: dict[str, Any]) -> bool:
-    """Are so many others looked up without a table of their own, which is faster for very many?"""
-    return serves(library, dtype, 0, ordinal, table) and others * dtype.itemsize <= _IN_CACHE
+def serves_isin(
+    library: str | None, dtype: np.dtype[Any], rows: int, others: int, ordinal: int, table: dict[str, Any]
+) -> bool:
+    """Are so many others of so many rows looked up without a `Table`?"""
+    if not serves(library, dtype, 0, ordinal, table) or others > _MOST_OTHERS:
+        return False
+    return others * dtype.itemsize <= _IN_CACHE or rows + others <= MOST
 
 
 class Place:
@@ -215,14 +220,15 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
     """Which elements of an array, which `serves_isin` has allowed, are among another one's; within
     `where.on_device()`."""
     shape, others = tuple(where.array.shape), math.prod(among.shape)
-    nbytes = _core.isin_scratch(others, dtype.itemsize)
+    n = math.prod(shape)
+    nbytes = _core.isin_scratch(n, others, dtype.itemsize)
     keys, there = where.address(), where.address_of(among, "among")
     with where.allocating():
         empty = maker(where.array, where.ordinal, where.keeper)
         mask = empty(shape, np.dtype(np.bool_))
         scratch = empty((nbytes,), _BYTE) if nbytes else None
         _core.isin(
-            where.ordinal, math.prod(shape), keys, others, there, dtype.itemsize, where.seed, _pointer(mask),
+            where.ordinal, n, keys, others, there, dtype.itemsize, where.seed, _pointer(mask),
             _pointer(scratch), nbytes, where.stream,
         )  # fmt: skip
         return mask

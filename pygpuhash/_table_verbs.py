@@ -305,7 +305,7 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
     if column.ordinal is None:
         return None
     library = _tensors.library_of(column.array)
-    if not _device_groups.serves_isin(library, column.dtype, others.size, column.ordinal, given):
+    if not _device_groups.serves_isin(library, column.dtype, column.size, others.size, column.ordinal, given):
         return None
     if others.ordinal not in (None, column.ordinal):
         return None
@@ -320,6 +320,10 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
             return _device_groups.isin(where, among, column.dtype)
     except Unsupported:  # by a device with little shared memory
         return None
+    except Exception as error:  # the library's, or ours
+        if type(error).__name__ not in ("OutOfMemoryError", "NoMemory") or others.size == 0:
+            raise
+        return None  # a table takes less memory
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ gpuhash_status check_memory_of(const gpuhash_isin_request& r, gpuhash_error* err
   if (uintptr_t(r.keys) % r.key_bytes != 0 || uintptr_t(r.among) % r.key_bytes != 0)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.keys is %p and among %p; keys are aligned to %u bytes", r.keys,
                 r.among, r.key_bytes);
-  const size_t bytes = isin_scratch(r.n_among, r.key_bytes);
+  const size_t bytes = isin_scratch(r.n, r.n_among, r.key_bytes);
   if (bytes == 0) return GPUHASH_OK;
   if (r.scratch_bytes < bytes)
     return fail(err, GPUHASH_INVALID_ARGUMENT,
@@ -49,7 +49,7 @@ gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request* request, size_t*
     if (bytes == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "bytes is NULL");
     gpuhash_isin_request r = GPUHASH_ISIN_REQUEST_INIT;
     if (const auto s = read_request(request, &r, err)) return s;
-    *bytes = isin_scratch(r.n_among, r.key_bytes);
+    *bytes = isin_scratch(r.n, r.n_among, r.key_bytes);
     return GPUHASH_OK;
   });
 }

@@ -107,13 +107,14 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
     return groups
 
 
-def isin_scratch(size_t others, uint32_t key_bytes):
-    """Bytes of temporaries that `isin` takes for so many others."""
+def isin_scratch(size_t n, size_t others, uint32_t key_bytes):
+    """Bytes of temporaries that `isin` takes for so many keys and others."""
     cdef gpuhash_isin_request r
     cdef gpuhash_error err
     cdef size_t nbytes
     memset(&r, 0, sizeof(r))
     r.struct_size = sizeof(r)
+    r.n = n
     r.n_among = others
     r.key_bytes = key_bytes
     start_error(&err)

@@ -278,7 +278,7 @@ def test_aggregates(put: Callable[[np.ndarray[Any, Any]], Any], n: int, dtype: s
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("others", [1, 1024, 2048, 2049, 300_000])
+@pytest.mark.parametrize("others", [1, 1024, 2048, 2049, 300_000, 4_200_000, 6_000_001])
 def test_isin_of_many_sizes(put: Callable[[np.ndarray[Any, Any]], Any], others: int, dtype: str) -> None:
     rng = np.random.default_rng(others)
     among = rng.integers(0, 4 * others, others).astype(dtype)
@@ -286,6 +286,31 @@ def test_isin_of_many_sizes(put: Callable[[np.ndarray[Any, Any]], Any], others: 
     keys = rng.integers(-1, 4 * others, 100_003).astype(dtype)
     for part in (slice(None), slice(1, None), slice(0, 0)):
         assert np.array_equal(get(gh.isin(put(keys)[part], put(among))), np.isin(keys[part], among))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("shape", ["one key", "half one key", "clustered", "few", "sorted"])
+def test_isin_of_very_many_others(put: Callable[[np.ndarray[Any, Any]], Any], shape: str, dtype: str) -> None:
+    """Both columns are divided; of keys that are in both, in the keys alone, and in the others alone."""
+    n, others = 3_000_001, 5_000_003
+    rng = np.random.default_rng(others)
+
+    def column(rows: int, salt: int) -> np.ndarray[Any, Any]:
+        some = rng.integers(0, 10**9, rows)
+        made = {
+            "one key": np.full(rows, 7),
+            "half one key": np.where(some % 2, 7 + salt, some),
+            "clustered": np.arange(rows) // 200 * 2,
+            "few": some % 1000,
+            "sorted": np.arange(rows) * 3,
+        }[shape]
+        made[: rows // 10] = rng.integers(0, 10**9, rows // 10)
+        return made.astype(dtype)
+
+    for salt in (0, 1):
+        keys, among = column(n, 0), column(others, salt)
+        keys[5] = among[9] = -1
+        assert np.array_equal(get(gh.isin(put(keys), put(among))), np.isin(keys, among))
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])

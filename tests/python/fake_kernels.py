@@ -69,7 +69,7 @@ def isin(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]
         scratch: int, nbytes: int, stream: int,
     ) -> None:  # fmt: skip
         calls.append((n, others, key_bytes, seed, stream))
-        assert nbytes == _core.isin_scratch(others, key_bytes)
+        assert nbytes == _core.isin_scratch(n, others, key_bytes)
         cuda.bring(stream)
         at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
 

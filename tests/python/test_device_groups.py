@@ -84,15 +84,6 @@ def test_rule_for_values(
     assert _device_groups.serves_values("cupy", values, np.dtype(dtype), stored) is wanted
 
 
-def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_device_groups, "KERNELS", True)
-    for dtype, most in (("int32", 2**22), ("float64", 2**21)):
-        for others, wanted in ((0, True), (most, True), (most + 1, False)):
-            assert _device_groups.serves_isin("torch", np.dtype(dtype), others, 0, {}) is wanted
-    assert not _device_groups.serves_isin("torch", np.dtype("int16"), 10, 0, {})
-    assert not _device_groups.serves_isin("torch", np.dtype("int32"), 10, 0, {"backend": "hive"})
-
-
 # ---- the C ABI -------------------------------------------------------------------------------------------------------
 
 
@@ -140,35 +131,6 @@ def test_refusals_of_values() -> None:
     for values, said in ((0, r"request[.]values is NULL"), (4100, "values are aligned to 8 bytes")):
         with pytest.raises(gh.InvalidArgument, match=said):
             _core.group(0, 10, 4096, 4, False, 1, 4096, 0, 0, 4096, 4096, 1 << 20, 0, values, 8, 2, 4096)
-
-
-def test_refusals_of_isin() -> None:
-    assert [_core.isin_scratch(n, 4) for n in (0, 2048, 2049)] == [0, 0, 256 + 4 * 16384]
-    assert _core.isin_scratch(2**29, 8) == 256 + 8 * 2**31
-    with pytest.raises(gh.Unsupported, match=r"n_among is 536870913; one call takes at most 2\^29 others: use a table"):
-        _core.isin_scratch(2**29 + 1, 4)
-    with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
-        _core.isin_scratch(1, 2)
-
-    def isin(**changed: int) -> None:
-        given = {"keys": 4096, "others": 5000, "among": 4096, "out": 4096, "scratch": 4096, "nbytes": 1 << 20} | changed
-        _core.isin(
-            0, 10, given["keys"], given["others"], given["among"], 4, 1, given["out"], given["scratch"],
-            given["nbytes"], 0,
-        )  # fmt: skip
-
-    for name in ("keys", "among", "out"):
-        with pytest.raises(gh.InvalidArgument, match="keys, among or out is NULL"):
-            isin(**{name: 0})
-    for name in ("keys", "among"):
-        with pytest.raises(gh.InvalidArgument, match="keys are aligned to 4 bytes"):
-            isin(**{name: 4098})
-    with pytest.raises(gh.InvalidArgument, match=r"scratch_bytes is 16, and the call takes 131328: ask gpuhash_isin"):
-        isin(nbytes=16)
-    with pytest.raises(gh.InvalidArgument, match=r"request[.]scratch is NULL"):
-        isin(scratch=0)
-    with pytest.raises(gh.InvalidArgument, match="scratch is 0x1010, which is not aligned to 256 bytes"):
-        isin(scratch=4112)
 
 
 def test_refusals() -> None:
@@ -371,17 +333,6 @@ def test_others_of_the_host_are_copied_to_the_device_of_the_column(put: Any, mon
     monkeypatch.setattr(_cuda, "from_host", from_host)
     assert host(gh.isin(keys, [3, 200])).sum() == 1
     assert [asked[-1:] for asked in before] == [["cuCtxPushCurrent"]]
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
-def test_isin(put: Any, dtype: str) -> None:
-    array, calls = put
-    keys, few = np.arange(60, dtype=dtype).reshape(6, 10), np.arange(0, 60, 7, dtype=dtype)
-    for others in (few, array(few), few.copy() if few.dtype.kind == "f" else few.tolist()):
-        mask = gh.isin(array(keys), others, seed=3)
-        assert (host(mask).dtype, host(mask).shape) == (np.bool_, (6, 10))
-        assert np.array_equal(host(mask), keys % 7 == 0)
-    assert [call[:4] for call in calls] == [(60, 9, keys.itemsize, 3)] * 3
 
 
 def test_captures_are_refused(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@
   {"cuda.group_threads", 64}, {"cuda.group_dividers", 64}, {"cuda.group_servers", 64}, {"cuda.group_slots", 512}, \
   {"cuda.group_each", 4}, {"cuda.group_pass_bits", 3}, {"cuda.group_counted_bits", 4}, {"cuda.group_frequent", 64}, \
   {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, {"cuda.group_few_rows", 400}, \
+  {"cuda.isin_table", 4096}, \
   /* joins: lists that a warp, a block and a block in pieces sort, lengths before them, and more than are listed */ \
   {"cuda.group_of_warp", 64}, {"cuda.group_listed", 1024}, {"cuda.group_list_bits", 27}, \
   /* columns of bytes: rows of a thread, of a warp and of the grid; strips of one or two tiles */ \

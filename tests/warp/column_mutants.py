@@ -2,7 +2,7 @@
 
 from .mutants import Mutant
 
-BACK, BINS, CHAIN, ISIN, JOIN, LAUNCH, LISTS, ORDER, PAIRS, PARTITION, PINNED, SAMPLE, TOTALS, WORK = (
+BACK, BINS, CHAIN, ISIN, JOIN, LAUNCH, LISTS, MEMBERS, ORDER, PAIRS, PARTITION, PINNED, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
     for name in (
         "back.cuh",
@@ -12,6 +12,7 @@ BACK, BINS, CHAIN, ISIN, JOIN, LAUNCH, LISTS, ORDER, PAIRS, PARTITION, PINNED, S
         "join.cu",
         "launch.cuh",
         "lists.cuh",
+        "members.cuh",
         "order.cuh",
         "pairs.cuh",
         "partition.cuh",
@@ -137,7 +138,7 @@ MUTANTS = [
     Mutant("warps-where-runs-are-long", BACK, "bin += divide_threads / lanes", "bin += divide_threads / 8"),
     Mutant("one-piece-of-a-run", BACK, "at += lanes * at_once", "at = end"),
     Mutant("run-without-its-shift", BACK, "from[u32(r.shift + at + i * lanes)]", "from[at + i * lanes]"),
-    Mutant("codes-of-the-bins", BACK, "Second || !w.two_passes() ? w.bin_code() : w.coarse_code()", "w.bin_code()"),
+    Mutant("codes-of-the-bins", BACK, "codes(Second || !w.two_passes())", "codes(true)"),
     Mutant("frequent-code-is-first", BACK, "if (!w.wants.first) return w.frequent_code[key];", ";"),
     Mutant("frequent-rows-have-counts", BACK, "w.wants.codes ? w.frequent_first[key] : 0", "w.frequent_first[key]"),
     Mutant("frequent-counts", BACK, "group_of(w, w.frequent_first[key])", "group_of(w, 0)"),
@@ -160,6 +161,15 @@ MUTANTS = [
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
     Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),
+    Mutant("parts-of-the-others", MEMBERS, "served < many_others", "false"),
+    Mutant("answer-of-the-last-part", MEMBERS, "first || there == h", "true"),
+    Mutant("counters-of-one-column", PARTITION, "w.plan.columns > 1 ? column << bits : 0", "0"),
+    Mutant("column-of-a-tile", PARTITION, "w.plan.columns > 1 && !in_first", "0u"),
+    Mutant("frequent-other-not-marked", PARTITION, "if (w.wants.members && row < w.split) seen[place] = 1;", ";"),
+    Mutant("frequent-key-is-an-other", PARTITION, "w.wants.members && row < w.split", "w.wants.members"),
+    Mutant("no-place-of-a-key", PARTITION, "w.wants.members && rows.bin < 1u << w.plan.first_bits", "w.wants.members"),
+    Mutant("frequent-codes-not-cleared", SAMPLE, "w.frequent_code[i] = 0;", ";"),
+    Mutant("row-of-both-columns", BACK, "row - w.split", "row"),
     Mutant("wide-where-it-is-not", ISIN, "w.aligned && many == at_once", "w.aligned"),
     # joins
     Mutant("left-rows-not-counted", PARTITION, "column ? w.n - w.split : w.split", "column ? 0 : w.split"),
@@ -189,7 +199,7 @@ MUTANTS = [
     Mutant("right-rows-held-back", PARTITION, "uses_frequent && !(w.wants.lists && row < w.split)", "uses_frequent"),
     Mutant("side-of-two-rows", PARTITION, "atomicMax(w.repeats, u32(right_too_often));", ";"),
     Mutant("side-is-a-list", PARTITION, "row | of_one_row", "row"),
-    Mutant("no-places-at-all", PARTITION, "(w.wants.lists && rows.from < w.split)", "w.wants.lists"),
+    Mutant("no-places-at-all", PARTITION, "(w.wants.second_only() && rows.from < w.split)", "w.wants.second_only()"),
     Mutant("left-rows-listed", BINS, "slot != slots && row[i] < w.split", "slot != slots"),
     Mutant(
         "from-behind-the-end",
@@ -215,7 +225,7 @@ MUTANTS = [
     Mutant("five-as-four", LISTS, "many > 4", "many > 5"),
     Mutant("no-mirror", LISTS, "low ^ other", "low + half"),
     Mutant("none-kept", LISTS, "if (word == no_row) return w.keep;", "if (word == no_row) return 0;"),
-    Mutant("tiles-of-both", BACK, "Lists ? all.many_of_first() : 0", "0"),
+    Mutant("tiles-of-both", BACK, "(Lists && !Second) || members ? all.second_column() : 0", "0"),
     Mutant("pairs-of-one-warp", BACK, "sums_of[x / 32] + code[x]", "code[x]"),
     Mutant("pairs-of-others-again", PAIRS, "(word & w.place_bits) + of_others", "word & w.place_bits"),
     Mutant("last-mark", PAIRS, "m.last[x] = before - 1;", "m.last[x] = up_to - 1;"),

@@ -255,9 +255,27 @@ void reduce_columns(size_t n, u64 seed, random_numbers& r) {
     }
 }
 
-void look_up(size_t n, size_t others, u64 seed, random_numbers& r) {
+// off: bytes by which an array whose first element was cut away is further on.
+void look_up(const vector<u64>& keys, vector<u64> among, u32 key_bytes, size_t off, u64 seed) {
+  const size_t n = keys.size(), others = among.size();
+  memory given(n * key_bytes, off), there(others * key_bytes, off), out(n, off / 2);
+  memcpy(given.data(), packed(keys, key_bytes).data(), n * key_bytes);
+  memcpy(there.data(), packed(among, key_bytes).data(), others * key_bytes);
+  gpuhash_isin_request q = GPUHASH_ISIN_REQUEST_INIT;
+  q.n = n, q.keys = given.data(), q.n_among = others, q.among = there.data(), q.key_bytes = key_bytes;
+  q.seed = seed, q.out = reinterpret_cast<u8*>(out.data()), q.device.kind = GPUHASH_CUDA;
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  HOLDS(gpuhash_isin_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+  memory scratch(q.scratch_bytes);
+  q.scratch = scratch.data();
+  if (gpuhash_isin(&q, &err)) wrong("%s", err.message);
+  std::sort(among.begin(), among.end());
+  for (size_t i = 0; i < n; ++i) HOLDS(q.out[i] == std::binary_search(among.begin(), among.end(), keys[i]));
+  ++runs;
+}
+void look_up_some(size_t n, size_t others, u64 seed, random_numbers& r) {
   for (const u32 key_bytes : {4u, 8u})
-    for (const size_t off : {size_t(0), size_t(key_bytes)}) {  // of an array whose first element was cut away
+    for (const size_t off : {size_t(0), size_t(key_bytes)}) {
       where = std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes among " + std::to_string(others) +
               ", from byte " + std::to_string(off);
       vector<u64> keys(n), among(others);
@@ -266,22 +284,24 @@ void look_up(size_t n, size_t others, u64 seed, random_numbers& r) {
       const u64 side = key_of(key_bytes == 4 ? 0xffffffffu : ~u64(0), seed, key_bytes);
       if (n > 2) keys[2] = side;
       if (others > 2 && r.below(2)) among[1] = side;
-      if (!section()) continue;
-      memory given(n * key_bytes, off), there(others * key_bytes, off), out(n, off / 2);
-      memcpy(given.data(), packed(keys, key_bytes).data(), n * key_bytes);
-      memcpy(there.data(), packed(among, key_bytes).data(), others * key_bytes);
-      gpuhash_isin_request q = GPUHASH_ISIN_REQUEST_INIT;
-      q.n = n, q.keys = given.data(), q.n_among = others, q.among = there.data(), q.key_bytes = key_bytes;
-      q.seed = seed, q.out = reinterpret_cast<u8*>(out.data()), q.device.kind = GPUHASH_CUDA;
-      gpuhash_error err = GPUHASH_ERROR_INIT;
-      HOLDS(gpuhash_isin_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
-      memory scratch(q.scratch_bytes);
-      q.scratch = scratch.data();
-      if (gpuhash_isin(&q, &err)) wrong("%s", err.message);
-      std::sort(among.begin(), among.end());
-      for (size_t i = 0; i < n; ++i) HOLDS(q.out[i] == std::binary_search(among.begin(), among.end(), keys[i]));
-      ++runs;
+      if (section()) look_up(keys, among, key_bytes, off, seed);
     }
+}
+// Columns of every shape among others of every shape; one of both is shifted, so that some keys are not among the others.
+void look_up_columns(size_t n, size_t others, u64 seed, random_numbers& r) {
+  for (const u32 key_bytes : {4u, 8u}) {
+    const u64 most = key_bytes == 4 ? 0xffffffffu : ~u64(0);
+    vector<column> keys = columns(n, key_bytes, seed, r);
+    const vector<column> there = columns(others, key_bytes, seed, r);
+    for (column& c : keys)
+      for (const size_t o : {size_t(&c - keys.data()), size_t(r.below(there.size()))}) {
+        where = c.name + " of " + std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes among " +
+                std::to_string(others) + ", " + there[o].name;
+        for (size_t i = 0; i < n; ++i)
+          if (r.below(8) == 0) c.keys[i] = i % 2 ? r.next() & most : there[o].keys[r.below(others)];
+        if (section()) look_up(c.keys, there[o].keys, key_bytes, 0, seed);
+      }
+  }
 }
 
 // Two columns: the first rows of each key, and pairs where right rows do not repeat; or lists of right rows, and all pairs.
@@ -513,7 +533,13 @@ int main(int count, char** given) {
       join_columns(n, m, r.next(), r);
     join_a_long_column(r.next(), r);
     for (const size_t others : {0, 1, 30, 256, 257, 900})
-      for (const size_t n : {0, 1, 7, 1000}) look_up(n, others, r.next(), r);
+      for (const size_t n : {0, 1, 7, 1000}) look_up_some(n, others, r.next(), r);
+    for (const auto [n, others] : {std::pair<size_t, size_t>(1, 1100),
+                                   {700, 1500},
+                                   {3000, 1300 + r.below(500)},
+                                   {500, 3000 + r.below(3000)},
+                                   {5000 + r.below(2000), 5000}})
+      look_up_columns(n, others, r.next(), r);
   }
   emulated::sections::the().end();
   printf("%llu runs, %llu steps, nothing wrong\n", runs, (unsigned long long)emulated::machine::the().steps);

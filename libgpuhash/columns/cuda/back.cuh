@@ -10,18 +10,19 @@ namespace gpuhash::columns {
 
 constexpr u32 back_blocks = 3;  // of one multiprocessor
 
-template <class K, class C, bool Second, bool Lists = false>
+// What goes back: Word, a code, or a byte of it where rows are members or not; Lists: left rows of a join get their words.
+template <class K, class C, bool Second, bool Lists = false, class Word = u32>
 size_t back_bytes(const group_plan& p) {
   const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits);
   constexpr size_t sums = Lists ? divide_tile<K, C, nothing> / 32 : 0;
-  return room_of(divide_tile<K, C, nothing>, 4) + room_of(bins + 1, sizeof(tile_run)) + room_of(sums, 4) +
-         (Second ? room_of((size_t{1} << p.first_bits) + 1, 4) : 0);
+  return room_of(divide_tile<K, C, nothing>, sizeof(Word)) + room_of(bins + 1, sizeof(tile_run)) + room_of(sums, 4) +
+         (Second ? room_of(p.coarse_bins() + 1, 4) : 0);
 }
 
-// C: the type of the word that traveled along with keys, which decides how long tiles are. Lists: left rows of a join
-// get their words.
-template <class K, class C, bool Second, bool Lists>
+// C: the type of the word that traveled along with keys, which decides how long tiles are.
+template <class K, class C, bool Second, bool Lists, class Word>
 class returning_block {
+  static constexpr bool members = sizeof(Word) == 1;
   static constexpr u32 each = divide_each<K, C, nothing>, tile = divide_tile<K, C, nothing>;
   static constexpr u32 at_once = 4;  // rows of a lane
 
@@ -32,16 +33,17 @@ class returning_block {
         bins(1u << (Second ? work.plan.second_bits : work.plan.first_bits)),
         lanes(tile >= long_run * bins ? 32 : 8),
         memory(at),
-        code(memory.take<u32>(tile)),
+        code(memory.take<Word>(tile)),
         run_of(memory.take<tile_run>(bins + 1)),
         sums_of(memory.take<u32>(Lists ? tile / 32 : 0)),
-        tiles_before(memory.take<u32>(Second ? (1u << work.plan.first_bits) + 1 : 0)),
+        tiles_before(memory.take<u32>(Second ? work.plan.coarse_bins() + 1 : 0)),
         of_warp(sums) {}
 
   GH_FN void run() {
     const tiles<K> all(w, tile, Second, tiles_before, of_warp);
     if (Lists && *w.repeats == right_too_often) return;
-    for (u32 g = blockIdx.x + (Lists ? all.many_of_first() : 0); g < all.many(); g += gridDim.x) {
+    for (u32 g = blockIdx.x + ((Lists && !Second) || members ? all.second_column() : 0); g < all.many();
+         g += gridDim.x) {
       const tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
       if (!Second && !w.wants.way_back_of_frequent() && runs[bins].from == 0) continue;  // nothing is left to do
       const some_rows rows = all.at(g);
@@ -73,12 +75,12 @@ class returning_block {
 
   // A warp takes a run, or a part of it where runs are short, so that many are on their way.
   GH_FN void fetch() const {
-    const u32* const from = Second || !w.two_passes() ? w.bin_code() : w.coarse_code();
+    const Word* const from = codes(Second || !w.two_passes());
     for (u32 bin = me / lanes; bin < bins; bin += divide_threads / lanes) {
       const tile_run r = run_of[bin];
       const u32 end = run_of[bin + 1].from;
       for (u32 at = r.from + me % lanes; at < end; at += lanes * at_once) {
-        u32 c[at_once];
+        Word c[at_once];
 #pragma unroll
         for (u32 i = 0; i < at_once; ++i) c[i] = at + i * lanes < end ? from[u32(r.shift + at + i * lanes)] : 0;
 #pragma unroll
@@ -95,7 +97,9 @@ class returning_block {
       if (x >= rows.many) continue;
       const u32 word = place[i] & of_frequent ? word_of(place[i] & ~of_frequent) : code[place[i]];
       if (Second)
-        w.coarse_code()[row] = word;
+        codes(false)[row] = Word(word);
+      else if constexpr (members)
+        w.out_members[row - w.split] = Word(word);
       else if (!w.wants.codes)
         give_count(row, word);
       else
@@ -144,6 +148,12 @@ class returning_block {
     __syncthreads();
     for (u32 x = me; x < rows.many; x += divide_threads) w.before[rows.from - w.split + x] = sums_of[x / 32] + code[x];
   }
+  GH_FN Word* codes(bool of_bins) const {
+    if constexpr (members)
+      return of_bins ? w.bin_member() : w.coarse_member();
+    else
+      return of_bins ? w.bin_code() : w.coarse_code();
+  }
   // What a row of a frequent key gets.
   GH_FN u32 word_of(u32 key) const {
     if (!w.wants.first) return w.frequent_code[key];
@@ -156,17 +166,17 @@ class returning_block {
   const group_work<K>& w;
   const u32 me, bins, lanes;
   carver memory;
-  u32* const code;
+  Word* const code;
   tile_run* const run_of;
   u32* const sums_of;
   u32 *const tiles_before, *const of_warp;
 };
 
-template <class K, class C, bool Second, bool Lists = false>
+template <class K, class C, bool Second, bool Lists = false, class Word = u32>
 __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
-  returning_block<K, C, Second, Lists>(w, memory, some.of).run();
+  returning_block<K, C, Second, Lists, Word>(w, memory, some.of).run();
 }
 
 // If counts go back: the counts of frequent keys.

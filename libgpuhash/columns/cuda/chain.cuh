@@ -83,7 +83,8 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
          static_cast<neighbouring_words*>(r.scratch), p.ones / at_once, p.rest / at_once,
          reinterpret_cast<unsigned long long*>(r.groups));
   constexpr uint64_t piece = count_threads * count_each;
-  launch(survey<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << p.counted_bits(), w);
+  launch(survey<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads,
+         size_t{4} * p.columns << p.counted_bits(), w);
 }
 
 // C: the type of the word that travels along with keys, V: the type of values.
@@ -94,7 +95,7 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
   launch(divide<K, C, V, false>, launch.blocks(tiles_of(divide_tile<K, C, V>), 2), divide_threads,
          divide_memory<K, C, V, false>::bytes(p, w.wants), w);
   if (!p.second_bits) return;
-  const size_t coarse = size_t{1} << p.first_bits, fine = size_t{1} << p.second_bits;
+  const size_t coarse = p.coarse_bins(), fine = size_t{1} << p.second_bits;
   if (!p.counted_at_once) {
     const unsigned blocks = launch.blocks(tiles_of(divide_tile<K, nothing, nothing>) + coarse, 2);
     launch(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
@@ -139,15 +140,15 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
 }
 
 // C: the word that traveled along with keys.
-template <class K, class C, bool Lists = false>
+template <class K, class C, bool Lists = false, class Word = u32>
 void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
-  const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
+  const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile;
   if (p.second_bits)
-    launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
-           back_bytes<K, C, true>(p), w);
-  launch(bring_back<K, C, false, Lists>, launch.blocks(tiles, back_blocks), divide_threads,
-         back_bytes<K, C, false, Lists>(p), w);
+    launch(bring_back<K, C, true, false, Word>, launch.blocks(tiles + p.coarse_bins(), back_blocks), divide_threads,
+           back_bytes<K, C, true, false, Word>(p), w);
+  launch(bring_back<K, C, false, Lists, Word>, launch.blocks(tiles, back_blocks), divide_threads,
+         back_bytes<K, C, false, Lists, Word>(p), w);
 }
 
 // All of a call without values.

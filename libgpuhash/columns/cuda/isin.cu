@@ -2,11 +2,12 @@
 //
 // Few others have a table in the memory of every block, which each block makes itself; more have one in global memory, which
 // is fast while the cache of the device holds it. Tables hold hashes, as the bins of groups do. A thread looks up four
-// neighbours at a time, so that four reads are on their way, and writes their answers at once.
+// neighbours at a time, so that four reads are on their way, and writes their answers at once. With very many others both
+// columns are divided into bins (members.cuh).
 #include "libgpuhash/columns/cuda/isin.hpp"
 
-#include "libgpuhash/columns/cuda/launch.cuh"
-#include "libgpuhash/columns/cuda/work.cuh"
+#include "libgpuhash/columns/cuda/chain.cuh"
+#include "libgpuhash/columns/cuda/members.cuh"
 
 namespace gpuhash::columns {
 namespace {
@@ -29,7 +30,7 @@ struct isin_work {
 };
 
 template <class K>
-struct alignas(16) neighbours {
+struct alignas(16) four_keys {
   K of[at_once];
 };
 
@@ -50,9 +51,9 @@ template <class K>
 GH_FN void look_up(const isin_work<K>& w, const K* table, u32 side, u64 row) {
   const u32 many = u32(min(u64(at_once), w.n - row));
   const bool whole = w.aligned && many == at_once;
-  neighbours<K> k{};
+  four_keys<K> k{};
   if (whole)
-    k = *reinterpret_cast<const neighbours<K>*>(w.keys + row);
+    k = *reinterpret_cast<const four_keys<K>*>(w.keys + row);
   else
     for (u32 i = 0; i < at_once; ++i) k.of[i] = i < many ? w.keys[row + i] : w.keys[row];
   K h[at_once], there[at_once];
@@ -101,10 +102,26 @@ __global__ void __launch_bounds__(look_threads) look_up_in_table(const __grid_co
     look_up(w, w.table, side, row);
 }
 
+// The others are the first column, the keys the second one.
+template <class K>
+void divide_and_look_up(const launcher& launch, const isin_request& r) {
+  group_request both{};
+  both.n = r.n + r.n_among, both.key_bytes = r.key_bytes, both.seed = r.seed, both.scratch = r.scratch;
+  both.keys = r.among, both.more = r.keys, both.n_more = r.n;
+  both.wants.codes = both.wants.members = true;
+  group_work<K> w = work_of<K>(both, plan_members(r.n, r.n_among, r.key_bytes));
+  w.out_members = r.out;
+  prepare(launch, both, w);
+  divide_rows<K, nothing, nothing>(launch, w);
+  launch(look_up_bins<K>, 1u << w.plan.bits, bin_threads, looking_block<K>::bytes, w);
+  go_back<K, nothing, false, u8>(launch, w);
+}
+
 template <class K>
 void run(const isin_request& r) {
   const launcher launch(r.stream);
   if (r.n_among == 0) return launch.fill(r.out, 0, r.n);
+  if (is_divided(r.n, r.n_among, r.key_bytes)) return divide_and_look_up<K>(launch, r);
   isin_work<K> w{};
   w.keys = static_cast<const K*>(r.keys);
   w.among = static_cast<const K*>(r.among);

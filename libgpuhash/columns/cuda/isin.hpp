@@ -3,13 +3,15 @@
 #pragma once
 
 #include "gpuhash/columns.h"
-#include "libgpuhash/columns/cuda/sizes.hpp"
+#include "libgpuhash/columns/cuda/plan.hpp"
 
 namespace gpuhash::columns {
 
 // So many others have a table in the memory of a block; more have one in the caller's scratch memory, behind a word that says
-// whether the key is there whose hash marks empty slots.
+// whether the key is there whose hash marks empty slots. That is fast while the cache of a device holds it: where others have
+// more bytes than these, both columns are divided into bins.
 constexpr uint64_t most_in_block = most_slots / 2, most_others = uint64_t{1} << 29;
+constexpr uint64_t most_table_bytes = tunable("cuda.isin_table", uint64_t{1} << 24);
 
 // A power of two: a quarter of them are taken, or less.
 inline constexpr uint64_t slots_for(uint64_t others) {
@@ -17,8 +19,18 @@ inline constexpr uint64_t slots_for(uint64_t others) {
   while (slots < 4 * others) slots *= 2;
   return slots;
 }
-inline constexpr size_t isin_scratch(uint64_t others, uint32_t key_bytes) {
-  return others <= most_in_block ? 0 : 256 + slots_for(others) * key_bytes;
+inline constexpr bool is_divided(uint64_t n, uint64_t others, uint32_t key_bytes) {
+  return others > most_in_block && others * key_bytes > most_table_bytes && n + others <= most_rows;
+}
+inline group_plan plan_members(uint64_t n, uint64_t others, uint32_t key_bytes) {
+  group_wants wants{false, false, true};
+  wants.members = true;
+  return plan_groups(n + others, key_bytes, wants, others);
+}
+inline size_t isin_scratch(uint64_t n, uint64_t others, uint32_t key_bytes) {
+  if (others <= most_in_block) return 0;
+  if (is_divided(n, others, key_bytes)) return plan_members(n, others, key_bytes).bytes;
+  return 256 + slots_for(others) * key_bytes;
 }
 
 struct isin_request {

@@ -18,14 +18,15 @@ constexpr u32 divide_each = rows_of_divider(sizeof(K), bytes_of<C>, is_there<V>)
 template <class K, class C, class V>
 constexpr u32 divide_tile = divide_threads * divide_each<K, C, V>;
 
-// The rows of a pass, tile by tile: of the columns, or of the bins of the first pass, each of which begins a new tile.
+// The rows of a pass, tile by tile: of the columns, or of the bins of the first pass, each of which begins a new tile. bin: of
+// the first pass; or in the first pass the column, where bins of columns are apart.
 struct some_rows {
   u32 from, many, bin;
 };
 template <class K>
 class tiles {
  public:
-  // before: memory of the block, for the second pass, of 2^first_bits + 1 words. All threads call.
+  // before: memory of the block, for the second pass, of coarse_bins() + 1 words. All threads call.
   GH_FN tiles(const group_work<K>& work, u32 a_tile, bool second, u32* a_before, u32* of_warp)
       : w(work), tile(a_tile), before(second ? a_before : nullptr) {
     if (!second) {
@@ -33,7 +34,7 @@ class tiles {
       number = of_first + u32((u64(w.n - w.split) + tile - 1) / tile);
       return;
     }
-    const u32 bins = 1u << w.plan.first_bits;
+    const u32 bins = w.plan.coarse_bins();
     u32 carry = 0;
     for (u32 i = threadIdx.x; i - threadIdx.x < bins; i += divide_threads) {
       const u32 own = i < bins ? (w.coarse_end[i] - w.coarse_start[i] + tile - 1) / tile : 0;
@@ -47,14 +48,15 @@ class tiles {
     number = carry;
   }
   GH_FN u32 many() const { return number; }
-  GH_FN u32 many_of_first() const { return of_first; }
+  // The first tile of the second column.
+  GH_FN u32 second_column() const { return before ? before[1u << w.plan.first_bits] : of_first; }
   GH_FN some_rows at(u32 g) const {
     if (!before) {
       const bool in_first = g < of_first;
       const u32 from = in_first ? g * tile : w.split + (g - of_first) * tile;
-      return {from, min(tile, (in_first ? w.split : w.n) - from), 0};
+      return {from, min(tile, (in_first ? w.split : w.n) - from), w.plan.columns > 1 && !in_first};
     }
-    u32 low = 0, high = 1u << w.plan.first_bits;  // before[low] <= g < before[high]
+    u32 low = 0, high = w.plan.coarse_bins();  // before[low] <= g < before[high]
     while (high - low > 1) {
       const u32 middle = (low + high) / 2;
       (before[middle] <= g ? low : high) = middle;
@@ -120,7 +122,7 @@ template <class K>
 GH_FN void count_rows(const group_work<K>& w, u32* counted) {
   constexpr u32 many = neighbours<K>::many, each = count_each / many;
   constexpr u32 piece = count_threads * count_each;
-  const u32 bits = w.plan.counted_bits(), bins = 1u << bits;
+  const u32 bits = w.plan.counted_bits(), bins = w.plan.columns << bits;
   u32* const counts = w.plan.counted_at_once ? w.bin_count : w.coarse_count;
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
   __syncthreads();
@@ -130,6 +132,7 @@ GH_FN void count_rows(const group_work<K>& w, u32* counted) {
     const K* const keys = column ? w.more : w.keys;
     const u64 n = column ? w.n - w.split : w.split;
     const bool aligned = uintptr_t(keys) % 16 == 0;
+    u32* const counters = counted + (w.plan.columns > 1 ? column << bits : 0);
     neighbours<K> now[each], next[each];
     const auto load = [&](u64 from) {
 #pragma unroll
@@ -153,7 +156,7 @@ GH_FN void count_rows(const group_work<K>& w, u32* counted) {
           side |= j < live && h == no_hash<K>;
           bin[j] = bin_of(h, bits);
         }
-        alike += count_neighbours(counted, bin, live);
+        alike += count_neighbours(counters, bin, live);
       }
     }
   }
@@ -261,12 +264,12 @@ static __global__ void __launch_bounds__(scan_threads)
 template <class K>
 GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
   if (!w.plan.counted_at_once) {
-    scan_counts<scan_threads>(w.coarse_count, 1u << w.plan.first_bits, 0, w.coarse_start, w.coarse_end, of_warp);
+    scan_counts<scan_threads>(w.coarse_count, w.plan.coarse_bins(), 0, w.coarse_start, w.coarse_end, of_warp);
     return;
   }
-  scan_counts<scan_threads>(w.bin_count, 1u << w.plan.bits, 0, w.bin_start, w.bin_end, of_warp);
+  scan_counts<scan_threads>(w.bin_count, w.plan.bins(), 0, w.bin_start, w.bin_end, of_warp);
   if (!w.two_passes()) return;
-  for (u32 i = threadIdx.x; i < 1u << w.plan.first_bits; i += scan_threads)
+  for (u32 i = threadIdx.x; i < w.plan.coarse_bins(); i += scan_threads)
     w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
 }
 
@@ -291,9 +294,9 @@ struct divide_memory {
   static size_t bytes(const group_plan& p, const group_wants& wants) {
     const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits), places = p.frequent_places();
     size_t all = room_of(tile, sizeof(K)) + room_of(tile, bytes_of<C>) + 2 * room_of(bins, 4);
-    if (Second) return all + room_of((size_t{1} << p.first_bits) + 1, 4);
+    if (Second) return all + room_of(p.coarse_bins() + 1, 4);
     all += room_of(p.frequent_slots, sizeof(K));
-    all += ((wants.counts || is_there<V> ? 1 : 0) + (wants.first ? 1 : 0)) * room_of(places, 4);
+    all += ((wants.counts || wants.members || is_there<V> ? 1 : 0) + (wants.first ? 1 : 0)) * room_of(places, 4);
     if constexpr (is_there<V>) all += totals_of<V>::bytes(wants, places);
     return all;
   }
@@ -324,9 +327,9 @@ class dividing_block {
         staged_word(memory.take<word>(carries ? tile : 0)),
         count(memory.take<u32>(1u << own_bits)),
         base(memory.take<u32>(1u << own_bits)),
-        tiles_before(memory.take<u32>(Second ? (1u << work.plan.first_bits) + 1 : 0)),
+        tiles_before(memory.take<u32>(Second ? work.plan.coarse_bins() + 1 : 0)),
         frequent(memory.take<K>(Second ? 0 : work.plan.frequent_slots)),
-        seen(memory.take<u32>(counts ? places : 0)),
+        seen(memory.take<u32>(counts || work.wants.members ? places : 0)),
         first(memory.take<u32>(work.wants.first ? places : 0)),
         totals(totals_of<value_word>::carve(work.wants, memory, values ? places : 0, seen)),
         of_keys(work.wants, totals, true),
@@ -423,7 +426,7 @@ class dividing_block {
     const u32 bins = 1u << own_bits, per_thread = (bins + divide_threads - 1) / divide_threads;
     const u32 from = min(me * per_thread, bins), to = min(from + per_thread, bins);
     tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
-    u32* const ends = (to_bins ? w.bin_end : w.coarse_end) + (Second ? rows.bin * bins : 0);
+    u32* const ends = (to_bins ? w.bin_end : w.coarse_end) + rows.bin * bins;
     u32 sum = 0;
     for (u32 i = from; i < to; ++i) sum += count[i];
     const block_sum s = sum_before<divide_threads>(sum, of_warp);
@@ -442,13 +445,14 @@ class dividing_block {
 
   GH_FN void stage(some_rows rows, const K (&h)[each], const word* along, const u32 (&rank)[each]) const {
     const bool there = loads && (Second || values_travel());
+    const bool goes_back = w.wants.way_back() && !(w.wants.members && rows.bin < 1u << w.plan.first_bits);
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       if (rank[i] & held_back) continue;
       const u32 at = count[own_bin(h[i])] + rank[i];
       staged[at] = h[i];
       if constexpr (!values && Second)
-        if (w.wants.way_back()) w.bin_place[rows.from + i * divide_threads + me] = u16(at);
+        if (goes_back) w.bin_place[rows.from + i * divide_threads + me] = u16(at);
       if constexpr (carries) staged_word[at] = there ? along[loads ? i : 0] : word(rows.from + i * divide_threads + me);
     }
   }
@@ -459,7 +463,7 @@ class dividing_block {
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
     const bool done = total == 0 && !w.wants.way_back_of_frequent();
     u16* const place = w.coarse_place + rows.from;
-    if ((done && !w.wants.codes) || (w.wants.lists && rows.from < w.split)) return;
+    if ((done && !w.wants.codes) || (w.wants.second_only() && rows.from < w.split)) return;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
@@ -491,7 +495,7 @@ class dividing_block {
       if (w.wants.first) first[i] = no_row;
       if constexpr (values)
         totals.clear(w.wants, i);
-      else if (counts)
+      else if (counts || w.wants.members)
         seen[i] = 0;
     }
   }
@@ -511,6 +515,7 @@ class dividing_block {
       count_one(seen, place, held);
     if (!held) return;
     if (w.wants.lists) return list_of_side(row);
+    if (w.wants.members && row < w.split) seen[place] = 1;
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, row);
   }
   // A right row whose key never enters a table, since its hash marks empty slots. One key at most is such: two rows of
@@ -527,6 +532,7 @@ class dividing_block {
     __syncthreads();
     for (u32 i = me; i < places; i += divide_threads) {
       if (w.wants.first && first[i] != no_row) atomicMin(w.frequent_first + i, first[i]);
+      if (w.wants.members && seen[i]) w.frequent_code[i] = 1;
       const u32 many = counts ? seen[i] : 0;
       if (!many) continue;
       if constexpr (values)

@@ -31,6 +31,12 @@ struct group_wants {
   bool rows = false;
   // Rows of the second column get the word that leads to the rows of the first one that equal them; rows is set, too.
   bool lists = false;
+  // A code says whether a row of the second column is among those of the first one, in a byte, and there are no groups; codes
+  // is set, too.
+  bool members = false;
+
+  // Does a row of the second column get something back, and one of the first column nothing?
+  constexpr bool second_only() const { return lists || members; }
 
   // In the order of first appearance row numbers travel along with the keys, or else values if there are any.
   constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
@@ -38,7 +44,7 @@ struct group_wants {
   constexpr bool counts_go_back() const { return first && counts && !codes && !value_bytes; }
   // Does anything go back to the rows? And to those of frequent keys, too?
   constexpr bool way_back() const { return codes || counts_go_back(); }
-  constexpr bool way_back_of_frequent() const { return codes && first; }
+  constexpr bool way_back_of_frequent() const { return codes && (first || members); }
   // Have groups numbers in that order?
   constexpr bool numbered() const { return first && !rows; }
   // Results other than keys are listed until the order is known: so many results of each group.
@@ -63,7 +69,8 @@ struct tile_run {
 };
 
 struct group_plan {
-  uint32_t bits;            // 2^bits bins
+  uint32_t bits;            // 2^bits bins, of each column of which bins are apart
+  uint32_t columns;         // so many: bin b of column c is bin c * 2^bits + b
   uint32_t first_bits;      // of these, in the first pass
   uint32_t second_bits;     // in the second pass; 0: there is one pass only
   uint32_t sampled;         // rows of the sample, 0: none is taken
@@ -73,6 +80,9 @@ struct group_plan {
   uint32_t tile;  // rows of a tile, where something goes back to them
   uint64_t tiles;
   bool counted_at_once;
+
+  constexpr uint32_t bins() const { return columns << bits; }
+  constexpr uint32_t coarse_bins() const { return columns << first_bits; }
 
   // So many first bits of a hash say in which bin it is counted first.
   constexpr uint32_t counted_bits() const { return counted_at_once ? bits : first_bits; }
@@ -104,16 +114,18 @@ inline size_t take(size_t* end, size_t bytes) {
   return at;
 }
 
-inline void plan_passes(group_plan& p, uint64_t n, uint32_t key_bytes, const group_wants& wants) {
-  p.bits = bits_for(n, wants.value_bytes != 0);
+inline void plan_passes(group_plan& p, uint64_t n, uint64_t in_tables, uint32_t key_bytes, const group_wants& wants) {
+  p.columns = wants.members ? 2 : 1;
+  p.bits = bits_for(in_tables, wants.value_bytes != 0);
   p.first_bits = p.bits <= bits_of_one_pass ? p.bits : p.bits / 2;
   p.second_bits = p.bits - p.first_bits;
-  p.counted_at_once = p.bits <= bits_counted_at_once;
+  p.counted_at_once = p.bits + p.columns - 1 <= bits_counted_at_once;
   p.sampled = n < sampled_from ? 0 : n < large_from ? small_sample : large_sample;
   p.sample_slots = 4 * p.sampled;
   p.frequent_slots = most_frequent_slots;
   p.tile = divide_threads * rows_of_divider(key_bytes, wants.carried_bytes(), wants.value_bytes != 0);
-  p.tiles = wants.way_back() ? (n + p.tile - 1) / p.tile + wants.rows : 0;  // a second column begins a new tile
+  p.tiles = wants.way_back() ? (n + p.tile - 1) / p.tile + (wants.rows || wants.members)
+                             : 0;  // a second column begins a new tile
   if (!wants.value_bytes) return;
   const uint32_t of_one = key_bytes + 4 + (wants.first ? 4 : 0) + wants.total_bytes();
   while (p.frequent_slots * of_one > most_frequent_bytes) p.frequent_slots /= 2;
@@ -122,23 +134,23 @@ inline void plan_passes(group_plan& p, uint64_t n, uint32_t key_bytes, const gro
 // How codes or counts find their rows: a place for each row and the runs of each tile, in each pass.
 inline void plan_way_back(group_plan& p, uint64_t n, const group_wants& wants) {
   const uint64_t rows = wants.way_back() ? n : 0, tiles = p.tiles;
-  const uint64_t coarse = rows ? uint64_t{1} << p.first_bits : 0, fine = uint64_t{1} << p.second_bits;
+  const uint64_t coarse = rows ? p.coarse_bins() : 0, fine = uint64_t{1} << p.second_bits;
   const bool two = p.second_bits > 0;
   p.coarse_place = take(&p.bytes, 2 * rows);
-  p.coarse_run = take(&p.bytes, sizeof(tile_run) * tiles * (coarse + 1));
+  p.coarse_run = take(&p.bytes, sizeof(tile_run) * tiles * ((uint64_t{1} << p.first_bits) + 1));
   p.bin_place = take(&p.bytes, two ? 2 * rows : 0);
   p.bin_run = take(&p.bytes, two ? sizeof(tile_run) * (tiles + coarse) * (fine + 1) : 0);  // bins begin new tiles
 }
 }  // namespace plan_detail
 
-// n is from 1 to most_rows, key_bytes 4 or 8.
-inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants& wants) {
+// n is from 1 to most_rows, key_bytes 4 or 8. in_tables: rows that come into tables, if not all do.
+inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants& wants, uint64_t in_tables = 0) {
   using plan_detail::take;
   group_plan p{};
-  plan_detail::plan_passes(p, n, key_bytes, wants);
+  plan_detail::plan_passes(p, n, in_tables ? in_tables : n, key_bytes, wants);
   const bool two = p.second_bits > 0;
   const group_totals& totals = wants.totals;
-  const size_t coarse = size_t{1} << p.first_bits, bins = size_t{1} << p.bits, places = p.frequent_places();
+  const size_t coarse = p.coarse_bins(), bins = p.bins(), places = p.frequent_places();
   const size_t words = wants.numbered() ? (n + 31) / 32 : 0, amount = wants.value_bytes;
   p.strips = uint32_t((words + words_per_strip - 1) / words_per_strip);
   size_t& end = p.bytes;
@@ -169,7 +181,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.coarse_key = take(&end, two || listed ? key_bytes * n : 0);
   p.coarse_carried = take(&end, listed ? 4 * n : two ? wants.carried_bytes() * n : 0);
   p.bin_key = take(&end, key_bytes * n);
-  p.bin_carried = take(&end, (wants.codes ? 4 : wants.carried_bytes()) * n);
+  p.bin_carried = take(&end, (wants.members ? 1 : wants.codes ? 4 : wants.carried_bytes()) * n);
   plan_detail::plan_way_back(p, n, wants);
   p.listed_results = take(&end, listed ? 4 * wants.listed_words() * n : 0);
   return p;

@@ -86,6 +86,10 @@ GH_FN void sample_share(const group_work<K>& w) {
 // block does it, before there are other groups. of_warp: memory of the block, a word for each warp.
 template <u32 Threads, class K>
 GH_FN void number_frequent(const group_work<K>& w, u32* of_warp) {
+  if (w.wants.members) {  // no key is known to be among the others yet
+    for (u32 i = threadIdx.x; i < w.plan.frequent_places(); i += Threads) w.frequent_code[i] = 0;
+    return;
+  }
   constexpr u32 each = 4;
   const u32 slots = frequent_is_used(w) ? w.plan.frequent_slots : 0;
   u32 groups = 0;

@@ -6,6 +6,7 @@
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
 //   lists   right rows of a join that have one key, side by side                                       lists.cuh
+//   members says of rows of one column whether they are among those of another one                     members.cuh
 //   back    brings the codes of groups to the rows that they are of                                   back.cuh
 //   order   the order of first appearance: a bit for the first row of each group, and prefix sums    order.cuh
 //   totals  sums, means, and the smallest and largest value of each group                            totals.cuh
@@ -109,6 +110,7 @@ struct group_work {
   u32 listed_words, listed_mean, listed_low, listed_high;
   u32 *listed_first, *listed_count, *listed_results, *listed_at;
   K* out_keys;
+  u8* out_members;
   long long *out_counts, *out_codes;
   u32* groups;             // the low half of the caller's number
   long long* group_first;  // the first row of each group, or NULL
@@ -136,6 +138,9 @@ struct group_work {
   // where row numbers and hashes were that are not read any more.
   GH_FN u32* bin_code() const { return static_cast<u32*>(bin_carried); }
   GH_FN u32* coarse_code() const { return reinterpret_cast<u32*>(coarse_key); }
+  // The same where a code is a byte.
+  GH_FN u8* bin_member() const { return static_cast<u8*>(bin_carried); }
+  GH_FN u8* coarse_member() const { return reinterpret_cast<u8*>(coarse_key); }
 };
 
 // Takes pieces of a block's memory. Each begins at a multiple of 8 bytes.

@@ -339,7 +339,9 @@ GPUHASH_API gpuhash_status gpuhash_group(const gpuhash_group_request *request, g
 /* Which elements of a column on a CUDA device are among those of another one: out[i] is 1 or 0. Elements have 4 or 8
  * bytes, and are equal if their bits are. As for gpuhash_group, everything is queued on the stream. Up to 2,048 others
  * are kept in the memory of every block, without scratch; more, in a table in scratch memory of at most 8 elements for
- * each, which is fast while it stays in the cache of the device. */
+ * each. Others of more than 16 MiB, whose table would not stay in the cache of a device, are divided into bins together with
+ * the keys, by which scratch is up to about 25 bytes for each row of both columns; if these are more than 2^31, it is the
+ * table again. */
 typedef struct gpuhash_isin_request {
   size_t struct_size;
   size_t n;
@@ -357,7 +359,7 @@ typedef struct gpuhash_isin_request {
 } gpuhash_isin_request;
 #define GPUHASH_ISIN_REQUEST_INIT {sizeof(gpuhash_isin_request), 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL, 0, {0, 0}, NULL}
 
-/* Bytes of scratch for a request; n_among and key_bytes are read. */
+/* Bytes of scratch for a request; n, n_among and key_bytes are read. */
 GPUHASH_API gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err);
 

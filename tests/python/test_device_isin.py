@@ -1,0 +1,107 @@
+"""`isin` of columns on a GPU without a table: the rule, the temporaries, refusals, and memory that is short.
+
+The kernels are those of `fake_kernels.py`, in memory of the host; the real ones, as in `test_device_groups.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core, _device_groups
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_kernels
+from fake_kernels import host
+
+
+@pytest.fixture
+def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with fake_kernels.installed(monkeypatch) as made:
+        yield made
+
+
+def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_device_groups, "KERNELS", True)
+    for dtype, few in (("int32", 2**22), ("float64", 2**21)):
+        for rows, others, wanted in (
+            (0, 0, True),
+            (2**32, few, True),
+            (2**31 - few - 1, few + 1, True),
+            (2**31 - few, few + 1, False),  # rows of both columns are more than a division takes
+            (0, 2**29, True),
+            (0, 2**29 + 1, False),
+        ):
+            assert _device_groups.serves_isin("torch", np.dtype(dtype), rows, others, 0, {}) is wanted
+    assert not _device_groups.serves_isin("torch", np.dtype("int16"), 10, 10, 0, {})
+    assert not _device_groups.serves_isin("torch", np.dtype("int32"), 10, 10, 0, {"backend": "hive"})
+
+
+def test_refusals_of_isin() -> None:
+    assert [_core.isin_scratch(10, n, 4) for n in (0, 2048, 2049)] == [0, 0, 256 + 4 * 16384]
+    assert _core.isin_scratch(2**31, 2**29, 8) == 256 + 8 * 2**31  # a table, as rows of both are too many to divide
+    least, most = ((2**20 + 2**24) * x for x in (8 + 8 + 1 + 2 + 2, 25))  # hashes twice, answers, places twice
+    assert least <= _core.isin_scratch(2**20, 2**24, 8) < most
+    with pytest.raises(gh.Unsupported, match=r"n_among is 536870913; one call takes at most 2\^29 others: use a table"):
+        _core.isin_scratch(1, 2**29 + 1, 4)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
+        _core.isin_scratch(1, 1, 2)
+
+    def isin(**changed: int) -> None:
+        given = {"keys": 4096, "others": 5000, "among": 4096, "out": 4096, "scratch": 4096, "nbytes": 1 << 20} | changed
+        _core.isin(
+            0, 10, given["keys"], given["others"], given["among"], 4, 1, given["out"], given["scratch"],
+            given["nbytes"], 0,
+        )  # fmt: skip
+
+    for name in ("keys", "among", "out"):
+        with pytest.raises(gh.InvalidArgument, match="keys, among or out is NULL"):
+            isin(**{name: 0})
+    for name in ("keys", "among"):
+        with pytest.raises(gh.InvalidArgument, match="keys are aligned to 4 bytes"):
+            isin(**{name: 4098})
+    with pytest.raises(gh.InvalidArgument, match=r"scratch_bytes is 16, and the call takes 131328: ask gpuhash_isin"):
+        isin(nbytes=16)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]scratch is NULL"):
+        isin(scratch=0)
+    with pytest.raises(gh.InvalidArgument, match="scratch is 0x1010, which is not aligned to 256 bytes"):
+        isin(scratch=4112)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_isin(put: Any, dtype: str) -> None:
+    array, calls = put
+    keys, few = np.arange(60, dtype=dtype).reshape(6, 10), np.arange(0, 60, 7, dtype=dtype)
+    for others in (few, array(few), few.copy() if few.dtype.kind == "f" else few.tolist()):
+        mask = gh.isin(array(keys), others, seed=3)
+        assert (host(mask).dtype, host(mask).shape) == (np.bool_, (6, 10))
+        assert np.array_equal(host(mask), keys % 7 == 0)
+    assert [call[:4] for call in calls] == [(60, 9, keys.itemsize, 3)] * 3
+
+
+def test_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table serves the column then, which takes less; another error is the caller's."""
+
+    class OutOfMemoryError(Exception):
+        pass
+
+    array, _ = put
+    raised: list[Exception] = [OutOfMemoryError(), ValueError("of the library")]
+
+    def isin(*_: Any) -> Any:
+        raise raised[0]
+
+    monkeypatch.setattr(_device_groups, "isin", isin)
+    with pytest.raises(TypeError, match="NoneType"):  # which stands for Table here
+        gh.isin(array(np.arange(9)), array(np.arange(5)))
+    with pytest.raises(OutOfMemoryError):
+        gh.isin(array(np.arange(9)), array(np.arange(0)))  # where a table would not help
+    del raised[0]
+    with pytest.raises(ValueError, match="of the library"):
+        gh.isin(array(np.arange(9)), array(np.arange(5)))
