@@ -31,7 +31,8 @@ MUTANTS = [
     Mutant("ranks-of-a-warp", WORK, "lane == 0 ? atomicAdd(counters + which, 32u) : 0", "0"),
     Mutant("lanes-below", WORK, "x += lane >= d ? below : 0;", "x += lane > d ? below : 0;"),
     # frequent keys
-    Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
+    Mutant("frequent-not-probed", SAMPLE, "there.of[j] == h ? at + j : place", "at + j"),
+    Mutant("one-bucket-of-frequent-keys", SAMPLE, "i += many, at = (at + many) & (slots - 1)", "i += 8"),
     Mutant("side-not-numbered", SAMPLE, "w.facts->side", "0"),
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
     Mutant(

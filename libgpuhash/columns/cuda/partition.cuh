@@ -74,13 +74,6 @@ class tiles {
 
 // ---- counting --------------------------------------------------------------------------------------------------------
 
-// Keys of neighbouring rows.
-template <class K>
-struct alignas(16) neighbours {
-  static constexpr u32 many = 16 / sizeof(K);
-  K of[many];
-};
-
 // The keys of rows from `row` on, of a column of n rows: those behind its end are 0. aligned: does the column begin at a
 // multiple of 16 bytes?
 template <class K>
@@ -511,8 +504,10 @@ class dividing_block {
     if (!__any_sync(whole_warp, held)) return;
     if constexpr (values)
       of_keys.add(held, place, values_travel() ? value_word(along) : held ? value_of(row) : 0);
-    else if (counts)
+    else if (counts && clustered)
       count_one(seen, place, held);
+    else if (counts && held)
+      atomicAdd(seen + place, 1u);
     if (!held) return;
     if (w.wants.lists) return list_of_side(row);
     if (w.wants.members && row < w.split) seen[place] = 1;

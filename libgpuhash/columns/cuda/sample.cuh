@@ -12,22 +12,39 @@ constexpr u32 frequent_times = 3;
 constexpr u32 frequent_share = 20;
 constexpr u32 of_frequent = 1u << 15;  // marks the place of a frequent key among places of rows in a tile
 static_assert(most_frequent_slots < of_frequent && 16 * divide_threads <= of_frequent);
-constexpr u32 frequent_probes = 8, sample_probes = 16;
+constexpr u32 frequent_probes = 8, sample_probes = 16;  // slots
+
+// Neighbours among keys or slots, which one read gets.
+template <class K>
+struct alignas(16) neighbours {
+  static constexpr u32 many = 16 / sizeof(K);
+  K of[many];
+};
 
 template <class K>
 GH_FN bool frequent_is_used(const group_work<K>& w) {
   return w.facts->frequent && w.facts->sampled_of_frequent * frequent_share >= w.plan.sampled;
 }
 
+// The table of frequent keys consists of buckets: a key is in the first slot of its bucket that was empty, or in one of the
+// buckets behind it.
+template <class K>
+GH_FN u32 frequent_bucket(u32 slots, K h) {
+  return u32(h) & (slots - neighbours<K>::many);
+}
+
 // The place of a hash in the table of frequent keys; `slots`, a power of two: it is not there.
 template <class K>
 GH_FN u32 frequent_place(const K* table, u32 slots, K h) {
-  u32 at = u32(h) & (slots - 1);
+  constexpr u32 many = neighbours<K>::many;
+  u32 at = frequent_bucket(slots, h);
 #pragma unroll 1
-  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) & (slots - 1)) {
-    const K there = table[at];
-    if (there == h) return at;
-    if (there == no_hash<K>) break;
+  for (u32 i = 0; i < frequent_probes; i += many, at = (at + many) & (slots - 1)) {
+    const neighbours<K> there = *reinterpret_cast<const neighbours<K>*>(table + at);
+    u32 place = slots;
+#pragma unroll
+    for (u32 j = 0; j < many; ++j) place = there.of[j] == h ? at + j : place;
+    if (place != slots || there.of[many - 1] == no_hash<K>) return place;
   }
   return slots;
 }
@@ -36,7 +53,7 @@ template <class K>
 GH_FN void add_frequent(const group_work<K>& w, K h) {
   const u32 slots = w.plan.frequent_slots;
   if (*static_cast<volatile u32*>(&w.facts->frequent) >= slots / 2) return;
-  u32 at = u32(h) & (slots - 1);
+  u32 at = frequent_bucket(slots, h);
   for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) & (slots - 1)) {
     if (swap_if(w.frequent + at, no_hash<K>, h) != no_hash<K>) continue;
     atomicAdd(&w.facts->frequent, 1u);
