@@ -45,6 +45,8 @@ def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_refusals_of_isin() -> None:
     assert [_core.isin_scratch(10, n, 4) for n in (0, 2048, 2049)] == [0, 0, 256 + 4 * 16384]
+    assert _core.isin_scratch(10, 2**22, 4) == 256 + 4 * 2**24  # 16 MiB of others, the most that a table serves
+    assert _core.isin_scratch(10, 2**22 + 1, 4) < 17 * 2**22
     assert _core.isin_scratch(2**31, 2**29, 8) == 256 + 8 * 2**31  # a table, as rows of both are too many to divide
     least, most = ((2**20 + 2**24) * x for x in (8 + 8 + 1 + 2 + 2, 25))  # hashes twice, answers, places twice
     assert least <= _core.isin_scratch(2**20, 2**24, 8) < most
