@@ -77,8 +77,7 @@ class grouping_block {
   }
 
  private:
-  // The first bits of a hash are the same in a bin, and more of them where keys were chosen badly: all others count.
-  static GH_FN u32 slot_of(K h) { return u32(h) * 0x9e3779b1u / (~0u / slots + 1); }
+  static GH_FN u32 slot_of(K h) { return slot_in_bin<slots>(h); }
 
   GH_FN void clear() const {
     fill(key, slots, ~0u);

@@ -46,8 +46,6 @@ class looking_block {
   }
 
  private:
-  static GH_FN u32 slot_of(K h) { return u32(h) * 0x9e3779b1u / (~0u / slots + 1); }
-
   // Inserts others from one on, as many as the table certainly takes. Returns the next one.
   GH_FN u32 insert(u32 from) const {
     const bool all_fit = from == 0 && many_others <= most_keys;
@@ -65,7 +63,7 @@ class looking_block {
   }
   // Returns whether the key is new.
   GH_FN bool put(K h) const {
-    for (u32 at = slot_of(h);; at = (at + 1) % slots) {
+    for (u32 at = slot_in_bin<slots>(h);; at = (at + 1) % slots) {
       K there = *static_cast<volatile K*>(key + at);
       if (there == no_hash<K>) there = swap_if(key + at, no_hash<K>, h);
       if (there == h) return false;
@@ -78,7 +76,7 @@ class looking_block {
     u8* const answer = w.bin_member() + rows;
     for (u32 x = me; x < many; x += bin_threads) {
       const K h = w.bin_key[rows + x];
-      u32 at = slot_of(h);
+      u32 at = slot_in_bin<slots>(h);
       K there = key[at];
       while (there != h && there != no_hash<K>) there = key[at = (at + 1) % slots];
       if (first || there == h) answer[x] = there == h;

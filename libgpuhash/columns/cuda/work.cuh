@@ -167,6 +167,13 @@ GH_FN u32 bin_of(K h, u32 bits) {
   return bits ? high_word(h) >> (32 - bits) : 0;
 }
 
+// Of a table of a bin. The first bits of a hash are the same in a bin, and more of them where keys were chosen badly: all
+// others count.
+template <u32 Slots, class K>
+GH_FN u32 slot_in_bin(K h) {
+  return u32(h) * 0x9e3779b1u / (~0u / Slots + 1);
+}
+
 GH_FN u32 swap_if(u32* at, u32 expected, u32 desired) { return atomicCAS(at, expected, desired); }
 GH_FN u64 swap_if(u64* at, u64 expected, u64 desired) {
   return atomicCAS(reinterpret_cast<unsigned long long*>(at), (unsigned long long)expected,
