@@ -34,11 +34,13 @@ class grouping_block {
            (values ? totals_of<value_word>::bytes(wants, slots) : 0);
   }
 
-  // Blocks that a multiprocessor has memory for, so that registers suffice for as many; 0: that depends on values.
+  // Blocks that a multiprocessor has memory for, so that registers suffice for as many; 0: that depends on values. With wide
+  // keys, values and first rows memory is short before registers are.
   static constexpr u32 resident() {
     constexpr size_t of_one = (slots + chunk) * sizeof(K) + ((Counts ? 1 : 0) + (First || Codes ? 1 : 0)) * slots * 4;
     constexpr u32 room = bytes_of_processor / (of_one + reserved_of_block), most = 2048 / bin_threads;
-    return values ? 0 : room < most ? room : most;
+    if (values) return First && sizeof(K) == 8 ? 3 : 0;
+    return room < most ? room : most;
   }
 
   GH_FN grouping_block(const group_work<K>& work, unsigned char* at, counters* some)
