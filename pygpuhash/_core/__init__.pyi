@@ -145,7 +145,7 @@ def ungroup(ordinal: int, n: int, order: int, rows: int, row_bytes: int, to: int
 
 MOST_SPREAD: int
 
-def isin_scratch(others: int, key_bytes: int) -> int: ...
+def isin_scratch(n: int, others: int, key_bytes: int) -> int: ...
 def isin(
     ordinal: int,
     n: int,
