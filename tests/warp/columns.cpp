@@ -307,6 +307,30 @@ void look_up_columns(size_t n, size_t others, u64 seed, random_numbers& r) {
   }
 }
 
+// Others of which so many keys are in one bin, in so many rows, by turns or at random: a table that they just fill, or parts.
+void look_up_in_one_bin(u64 seed, random_numbers& r) {
+  const size_t others = 1500;
+  for (const u32 key_bytes : {4u, 8u})
+    for (const auto& [many, rows] : {std::pair<size_t, size_t>(150, 500),
+                                     {300, 1500},
+                                     {440, 440},
+                                     {448, 448},
+                                     {449, 449},
+                                     {512, 512},
+                                     {512, 900},
+                                     {513, 513}})
+      for (const bool by_turns : {true, false}) {
+        where = std::to_string(rows) + " of the others in one bin, of " + std::to_string(many) + " keys of " +
+                std::to_string(key_bytes) + " bytes, " + (by_turns ? "by turns" : "at random");
+        const u64 half = u64(1) << (8 * key_bytes - 1);
+        vector<u64> among, keys;
+        for (size_t i = 0; i < others; ++i)
+          among.push_back(key_of(i >= rows ? half + i : by_turns ? i % many : r.below(many), seed, key_bytes));
+        for (size_t i = 0; i < 300; ++i) keys.push_back(key_of(r.below(2 * many), seed, key_bytes));
+        if (section()) look_up(keys, among, key_bytes, 0, seed);
+      }
+}
+
 // Two columns: the first rows of each key, and pairs where right rows do not repeat; or lists of right rows, and all pairs.
 struct joining {
   const vector<u64>&left, &right;
@@ -555,6 +579,7 @@ int main(int count, char** given) {
                                    {500, 3000 + r.below(3000)},
                                    {5000 + r.below(2000), 5000}})
       look_up_columns(n, others, r.next(), r);
+    look_up_in_one_bin(r.next(), r);
   }
   emulated::sections::the().end();
   printf("%llu runs, %llu steps, nothing wrong\n", runs, (unsigned long long)emulated::machine::the().steps);

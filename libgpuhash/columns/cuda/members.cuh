@@ -49,7 +49,8 @@ class looking_block {
   // Inserts others from one on, as many as the table certainly takes. Returns the next one.
   GH_FN u32 insert(u32 from) const {
     const bool all_fit = from == 0 && many_others <= most_keys;
-    for (;;) {
+    bool has_room = true;
+    do {
       const u32 end = all_fit ? many_others : min(many_others, from + chunk);
       u32 own = 0;
       for (u32 x = from + me; x < end; x += bin_threads) own += put(w.bin_key[others + x]);
@@ -57,9 +58,10 @@ class looking_block {
       if (!all_fit && me % 32 == 0 && own) atomicAdd(&c.taken, own);
       __syncthreads();
       from = end;
-      if (from == many_others || c.taken + chunk > most_keys) return from;
-      __syncthreads();  // all threads have read it, before it grows again
-    }
+      has_room = c.taken + chunk <= most_keys;
+      if (!all_fit) __syncthreads();  // all threads have read what the first ones to go on add to
+    } while (from < many_others && has_room);
+    return from;
   }
   // Returns whether the key is new.
   GH_FN bool put(K h) const {
