@@ -87,6 +87,25 @@ def test_isin(put: Any, dtype: str) -> None:
     assert [call[:4] for call in calls] == [(60, 9, keys.itemsize, 3)] * 3
 
 
+def test_isin_with_temporaries(put: Any) -> None:
+    """Their bytes, which the kernels' stand-in computes again, are those of so many others, not of so many keys."""
+    array, calls = put
+    keys, many = np.arange(60), np.arange(30, 5000)
+    assert np.array_equal(host(gh.isin(array(keys), array(many))), keys >= 30)
+    assert [call[:2] for call in calls] == [(60, 4970)]
+
+
+def test_sizes_of_the_rule(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    array, calls = put
+    monkeypatch.setattr(_device_groups, "_IN_CACHE", 8 * 20)
+    monkeypatch.setattr(_device_groups, "MOST", 50)
+    gh.isin(array(np.arange(60)), array(np.arange(20)))
+    gh.isin(array(np.arange(20)), array(np.arange(30)))
+    assert [call[:2] for call in calls] == [(60, 20), (20, 30)]
+    with pytest.raises(TypeError, match="NoneType"):  # which stands for Table here
+        gh.isin(array(np.arange(21)), array(np.arange(30)))
+
+
 def test_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table serves the column then, which takes less; another error is the caller's."""
 
@@ -94,7 +113,7 @@ def test_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     array, _ = put
-    raised: list[Exception] = [OutOfMemoryError(), ValueError("of the library")]
+    raised: list[Exception] = [OutOfMemoryError(), gh.NoMemory("of this library"), ValueError("of another one")]
 
     def isin(*_: Any) -> Any:
         raise raised[0]
@@ -105,5 +124,8 @@ def test_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OutOfMemoryError):
         gh.isin(array(np.arange(9)), array(np.arange(0)))  # where a table would not help
     del raised[0]
-    with pytest.raises(ValueError, match="of the library"):
+    with pytest.raises(TypeError, match="NoneType"):
+        gh.isin(array(np.arange(9)), array(np.arange(5)))
+    del raised[0]
+    with pytest.raises(ValueError, match="of another one"):
         gh.isin(array(np.arange(9)), array(np.arange(5)))
