@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpuhash/columns.h"
+#include "libgpuhash/columns/cuda/isin.hpp"
 #include "libgpuhash/columns/cuda/join.hpp"
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/src/device.hpp"
@@ -73,7 +74,7 @@ vector<column> columns(size_t n, u32 key_bytes, u64 seed, random_numbers& r) {
                              key_of(r.below(700), seed, key_bytes),  // their first bits are zero
                              u64(2) << r.below(20) | r.below(3),
                              i % 3 ? any : most,
-                             key_of(8 + (r.below(6) << 20), seed, key_bytes),  // of the table of frequent keys
+                             key_of(63 + (r.below(12) << 20), seed, key_bytes),  // more than there are places for
                              key_of(r.below(300), seed, key_bytes)};
     for (size_t c = 0; c < all.size(); ++c) all[c].keys.push_back(of_column[c] & most);
   }
@@ -331,6 +332,24 @@ void look_up_in_one_bin(u64 seed, random_numbers& r) {
       }
 }
 
+// Two columns have bins of their own: as many counters, and room for the runs of their tiles.
+void plans_of_two_columns() {
+  where = "plans of two columns";
+  using namespace gpuhash::columns;
+  HOLDS(is_divided(most_rows - 5000, 5000, 4) && !is_divided(most_rows - 4999, 5000, 4));
+  for (u64 others = 1; others <= 1 << 20; others *= 2)
+    for (const u64 n : {u64(1), u64(1) << 20}) {
+      const group_plan one = plan_groups(others, 4, {}), p = plan_members(n, others, 4);
+      HOLDS(one.bins() == 1u << one.bits && one.counted_at_once == (one.bins() <= 1u << bits_counted_at_once));
+      HOLDS(p.bins() == 2u << p.bits && p.counted_at_once == (p.bins() <= 1u << bits_counted_at_once));
+      const u64 tiles = (n + p.tile - 1) / p.tile + (others + p.tile - 1) / p.tile;
+      const u64 later = (n + others) / p.tile + p.coarse_bins(), second = u64(1) << p.second_bits;
+      HOLDS(p.bin_start - p.coarse_end >= 4 * p.coarse_bins() && p.prefix - p.bin_end >= 4 * p.bins());
+      HOLDS(p.tiles >= tiles && p.bin_place - p.coarse_run >= 8 * tiles * ((u64(1) << p.first_bits) + 1));
+      if (p.second_bits) HOLDS(p.bytes - p.bin_run >= 8 * later * (second + 1));
+    }
+}
+
 // Two columns: the first rows of each key, and pairs where right rows do not repeat; or lists of right rows, and all pairs.
 struct joining {
   const vector<u64>&left, &right;
@@ -552,6 +571,7 @@ int main(int count, char** given) {
   first_rows_in_any_order();
   on_the_host_from_a_capture();
   on_the_host();
+  plans_of_two_columns();
   for (u64 round = 0; round < rounds; ++round, ++seed) {
     random_numbers r{seed};
     emulated::machine::the().seed = seed;
