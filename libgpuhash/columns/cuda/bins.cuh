@@ -94,7 +94,7 @@ class grouping_block {
     }
     if (me == 0) c.taken = c.larges = c.some_large = 0;
   }
-  // Sets all words of an array in the memory of the block, which begins at a multiple of 16 bytes.
+  // Sets all words of an array in the memory of the block.
   template <class Word>
   GH_FN void fill(Word* array, u32 many_words, u32 word) const {
     constexpr u32 at_once = sizeof(neighbouring_words) / sizeof(Word);
@@ -144,9 +144,9 @@ class grouping_block {
     if (at == 0) __syncthreads();
   }
 
-  // What is staged for a row becomes the slot of its key; slots where it has none. A thread takes its next row as
-  // soon as it is done with one: so a warp takes as long as the longest sum of probes of a lane, and not as the sum of
-  // the longest probes. Returns whether a row of this thread found no room.
+  // What is staged for a row becomes the slot of its key, where that is asked for; slots where it has none. A thread takes
+  // its next row as soon as it is done with one: so a warp takes as long as the longest sum of probes of a lane, and not
+  // as the sum of the longest probes. Returns whether a row of this thread found no room.
   template <bool MayBeFull>
   GH_FN bool insert_chunk(u32 here) const {
     bool failed = false;
@@ -235,7 +235,7 @@ class grouping_block {
 
   static constexpr u32 of_one_warp = slots / (bin_threads / 32);
   // Nobody needs what is staged any more, so that slots with keys are gathered there: most slots have none.
-  static constexpr bool gathers = !Codes && !counts_go_back;
+  static constexpr bool gathers = !Codes;
   static_assert(!gathers || slots * sizeof(u16) <= chunk * sizeof(K));
   GH_FN u16* gathered() const { return reinterpret_cast<u16*>(staged) + me / 32 * of_one_warp; }
 

@@ -48,7 +48,7 @@ class looking_block {
  private:
   // Inserts others from one on, as many as the table certainly takes. Returns the next one.
   GH_FN u32 insert(u32 from) const {
-    const bool all_fit = from == 0 && many_others <= most_keys;
+    const bool all_fit = many_others <= most_keys;
     bool has_room = true;
     do {
       const u32 end = all_fit ? many_others : min(many_others, from + chunk);

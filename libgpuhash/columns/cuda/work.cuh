@@ -143,8 +143,8 @@ struct group_work {
   GH_FN u8* coarse_member() const { return reinterpret_cast<u8*>(coarse_key); }
 };
 
-// Takes pieces of a block's memory. Each begins at a multiple of 8 bytes.
-constexpr size_t room_of(size_t n, size_t bytes) { return (n * bytes + 7) / 8 * 8; }
+// Takes pieces of a block's memory. Each begins at a multiple of 16 bytes, which some are read and written by.
+constexpr size_t room_of(size_t n, size_t bytes) { return (n * bytes + 15) / 16 * 16; }
 class carver {
  public:
   GH_FN explicit carver(unsigned char* memory) : at_(memory) {}
