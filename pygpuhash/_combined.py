@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arrays, _core, _cuda, _device_arrays, _device_groups, _routes, _streams, _tensors
-from pygpuhash.errors import GpuHashError, NoMemory, TableFull
+from pygpuhash.errors import GpuHashError, TableFull
 
 __all__ = ["accumulate"]
 
@@ -45,7 +45,7 @@ def accumulate(
             return None
         _combine(batches, kinds, op)
     except Exception as error:
-        if isinstance(error, NoMemory) or type(error).__name__ == "OutOfMemoryError":
+        if _device_groups.is_memory_short(error):
             return None  # rows that are not combined take less
         raise
     rows = [batch.distinct for batch in batches]

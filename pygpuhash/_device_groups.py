@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arguments, _core, _cuda, _device_arrays, _streams, _tensors
+from pygpuhash.errors import NoMemory
 
 __all__ = [
     "Groups",
     "Place",
     "Values",
     "group",
+    "is_memory_short",
     "isin",
     "join",
     "leaves_too_much",
@@ -109,6 +111,11 @@ def serves_isin(
     if not serves(library, dtype, 0, ordinal, table) or others > _MOST_OTHERS:
         return False
     return others * dtype.itemsize <= _IN_CACHE or rows + others <= MOST
+
+
+def is_memory_short(error: Exception) -> bool:
+    """Was there no memory for an array of CuPy or PyTorch, or for one of ours?"""
+    return isinstance(error, NoMemory) or type(error).__name__ == "OutOfMemoryError"
 
 
 class Place:

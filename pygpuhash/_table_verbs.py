@@ -320,8 +320,8 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
             return _device_groups.isin(where, among, column.dtype)
     except Unsupported:  # by a device with little shared memory
         return None
-    except Exception as error:  # the library's, or ours
-        if type(error).__name__ not in ("OutOfMemoryError", "NoMemory") or others.size == 0:
+    except Exception as error:
+        if not _device_groups.is_memory_short(error) or others.size == 0:
             raise
         return None  # a table takes less memory
 
