@@ -106,10 +106,10 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
          divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
 }
 
-template <class K, class V, bool Counts, bool First, bool Codes, bool Lists = false>
+template <class K, class V, bool Counts, bool First, bool Codes>
 void group(const launcher& launch, const group_work<K>& w) {
-  launch(group_bins<K, V, Counts, First, Codes, Lists>, 1u << w.plan.bits, bin_threads,
-         grouping_block<K, V, Counts, First, Codes, Lists>::bytes(w.wants), w);
+  launch(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
+         grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
 }
 template <class K>
 void group_all(const launcher& launch, const group_work<K>& w) {

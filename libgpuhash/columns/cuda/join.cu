@@ -1,19 +1,19 @@
 // Joins of two columns on a CUDA device: gives the first row of each key, or the pairs of left and right rows.
 //
-// The way of codes finds the first row of each key, of the right column with the left one behind it (chain.cuh). Right rows
-// come first: so a left row meets a right one if the first row of its key is a right one. Or blocks that make tables of bins list
-// the right rows of each key (lists.cuh). How many pairs the left rows of each tile have is known then, and they are written in
-// the order of the left rows (pairs.cuh): at once where right rows do not repeat, else when the caller has room for them.
+// The way of codes finds the first row of each key, of the right column with the left one behind it (chain.cuh). Right rows come
+// first: so a left row meets a right one if the first row of its key is a right one. Or blocks list the right rows of each
+// key, and left rows get words that lead to them (match.cuh). How many pairs the left rows of each tile have is known then, and
+// they are written in the order of the left rows (pairs.cuh): at once where right rows do not repeat, else when the caller
+// has room for them.
 #include "libgpuhash/columns/cuda/join.hpp"
 
 #include "libgpuhash/columns/cuda/chain.cuh"
+#include "libgpuhash/columns/cuda/match.cuh"
 #include "libgpuhash/columns/cuda/pairs.cuh"
 
 namespace gpuhash::columns {
 namespace {
 
-template <class K>
-constexpr u32 join_each = divide_each<K, u32, nothing>;
 template <class K>
 constexpr u32 join_tile = divide_tile<K, u32, nothing>;
 template <class K>
@@ -64,7 +64,7 @@ void join(const join_request& r) {
   prepare(launch, both, w);
   divide_rows<K, u32, nothing>(launch, w);
   if (lists) {
-    group<K, nothing, false, true, true, true>(launch, w);
+    launch(match_bins<K>, 1u << w.plan.bits, bin_threads, matching_block<K>::bytes, w);
     go_back<K, u32, true>(launch, w);
   } else {
     group<K, nothing, false, true, true>(launch, w);
@@ -74,7 +74,7 @@ void join(const join_request& r) {
   if (tiles == 0) return;
   launch(find_pairs, 1, scan_threads, 0, w.known + tiles_of<K>(r.n_right), tiles,
          reinterpret_cast<unsigned long long*>(r.facts));
-  launch(give_pairs<join_each<K>>, tiles, divide_threads, 0, pairs_of(r, w));
+  launch(give_pairs<join_tile<K>>, tiles, join_tile<K> / pairs_each, 0, pairs_of(r, w));
 }
 
 // Where right rows repeat, after `join` with the same request but for the room of the pairs. Pairs are written by blocks of as

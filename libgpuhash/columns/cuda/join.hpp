@@ -31,6 +31,12 @@ inline constexpr group_wants join_wants(bool lists) {
   return wants;
 }
 
+// Where right rows are listed, tables have those alone. Left rows count, too, where they are very many: a block looks up those of
+// a bin.
+inline constexpr uint64_t rows_in_tables(uint64_t n_left, uint64_t n_right) {
+  return n_right > n_left / 4 ? n_right : n_left / 4;
+}
+
 // Where a join's temporaries lie.
 struct join_plan {
   group_plan groups;
@@ -43,7 +49,8 @@ struct join_plan {
 inline join_plan plan_join(uint64_t n_left, uint64_t n_right, uint32_t key_bytes, bool lists) {
   using plan_detail::take;
   join_plan p{};
-  p.groups = plan_groups(n_left + n_right, key_bytes, join_wants(lists));
+  const uint64_t n = n_left + n_right;
+  p.groups = plan_groups(n, key_bytes, join_wants(lists), lists ? rows_in_tables(n_left, n_right) : n);
   p.bytes = p.groups.bytes;
   if (!lists) return p;
   p.met = p.groups.bin_key;

@@ -6,96 +6,82 @@
 // row has is marked as soon as that row is seen, when rows are divided.
 #pragma once
 #include "libgpuhash/columns/cuda/partition.cuh"
+#include "libgpuhash/columns/cuda/table.cuh"
 
 namespace gpuhash::columns {
 
 template <class K>
-class looking_block {
-  static constexpr u32 slots = slots_of_bin(false), each = rows_of_thread(false), chunk = bin_threads * each;
-  static constexpr u32 most_keys = slots - slots / 8;  // of one part
-  static_assert(chunk <= most_keys);
+class looking_block : bin_table<K, false> {
+  using table = bin_table<K, false>;
+  using table::chunk, table::hash, table::many, table::me, table::most_keys, table::taken;
 
  public:
   struct counters {
     u32 taken;
   };
-  static constexpr size_t bytes = room_of(slots, sizeof(K));
+  static constexpr size_t bytes = table::table_bytes;
+  static constexpr u32 resident = table::resident(bytes);
 
-  GH_FN looking_block(const group_work<K>& work, unsigned char* at, counters* some)
-      : w(work),
-        me(threadIdx.x),
-        others(work.bin_start[blockIdx.x]),
-        many_others(work.bin_end[blockIdx.x] - others),
+  GH_FN looking_block(const group_work<K>& work, carver memory, counters* some)
+      : table(work.bin_key + work.bin_start[blockIdx.x], work.bin_end[blockIdx.x] - work.bin_start[blockIdx.x], memory,
+              &some->taken),
+        w(work),
         rows(work.bin_start[blockIdx.x + (1u << work.plan.bits)]),
-        many(work.bin_end[blockIdx.x + (1u << work.plan.bits)] - rows),
-        key(reinterpret_cast<K*>(at)),
-        c(*some) {}
+        many_rows(work.bin_end[blockIdx.x + (1u << work.plan.bits)] - rows) {}
 
   GH_FN void run() const {
-    if (!many) return;
+    if (!many_rows) return;
     u32 served = 0;
     do {
-      for (u32 i = me; i < slots; i += bin_threads) key[i] = no_hash<K>;
-      if (me == 0) c.taken = 0;
+      this->clear_keys();
       __syncthreads();
       const bool first = served == 0;
       served = insert(served);
       look_up(first);
       __syncthreads();
-    } while (served < many_others);
+    } while (served < many);
   }
 
  private:
   // Inserts others from one on, as many as the table certainly takes. Returns the next one.
   GH_FN u32 insert(u32 from) const {
-    const bool all_fit = many_others <= most_keys;
+    const bool all_fit = many <= most_keys;
     bool has_room = true;
     do {
-      const u32 end = all_fit ? many_others : min(many_others, from + chunk);
+      const u32 end = all_fit ? many : min(many, from + chunk);
       u32 own = 0;
-      for (u32 x = from + me; x < end; x += bin_threads) own += put(w.bin_key[others + x]);
+      for (; from < end; from += chunk) {
+        const u32 here = min(chunk, end - from);
+        this->stage(hash + from, here, [] {});
+        this->template insert_chunk<false, false>(here, [&](u32, bool is_new) { own += is_new; });
+      }
       if (!all_fit) own = __reduce_add_sync(whole_warp, own);
-      if (!all_fit && me % 32 == 0 && own) atomicAdd(&c.taken, own);
+      if (!all_fit && me % 32 == 0 && own) atomicAdd(taken, own);
       __syncthreads();
-      from = end;
-      has_room = c.taken + chunk <= most_keys;
+      has_room = *taken + chunk <= most_keys;
       if (!all_fit) __syncthreads();  // all threads have read what the first ones to go on add to
-    } while (from < many_others && has_room);
+    } while (from < many && has_room);
     return from;
   }
-  // Returns whether the key is new.
-  GH_FN bool put(K h) const {
-    for (u32 at = slot_in_bin<slots>(h);; at = (at + 1) % slots) {
-      K there = *static_cast<volatile K*>(key + at);
-      if (there == no_hash<K>) there = swap_if(key + at, no_hash<K>, h);
-      if (there == h) return false;
-      if (there == no_hash<K>) return true;
-    }
-  }
 
-  // A thread takes its next row as soon as it is done with one. first: of all parts of the others; the later ones find more.
+  // first: of all parts of the others; the later ones find more.
   GH_FN void look_up(bool first) const {
     u8* const answer = w.bin_member() + rows;
-    for (u32 x = me; x < many; x += bin_threads) {
-      const K h = w.bin_key[rows + x];
-      u32 at = slot_in_bin<slots>(h);
-      K there = key[at];
-      while (there != h && there != no_hash<K>) there = key[at = (at + 1) % slots];
-      if (first || there == h) answer[x] = there == h;
-    }
+    this->look_up_all(w.bin_key + rows, many_rows, [&](u32 x, u32, bool there) {
+      if (first || there) answer[x] = there;
+    });
   }
 
   const group_work<K>& w;
-  const u32 me, others, many_others, rows, many;
-  K* const key;
-  counters& c;
+  const u32 rows, many_rows;
 };
 
 template <class K>
-__global__ void __launch_bounds__(bin_threads) look_up_bins(const __grid_constant__ group_work<K> w) {
+__global__ void __launch_bounds__(bin_threads, looking_block<K>::resident)
+    look_up_bins(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename looking_block<K>::counters, some);
-  looking_block<K>(w, memory, &some).run();
+  looking_block<K>(w, carver(memory), &some).run();
 }
 
 }  // namespace gpuhash::columns

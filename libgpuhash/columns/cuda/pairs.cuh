@@ -64,35 +64,37 @@ struct pairs_work {
   }
 };
 
-// A block for each tile of left rows, where each has one pair or none. Each: rows of a thread.
-template <u32 Each>
-__global__ void __launch_bounds__(divide_threads) give_pairs(const __grid_constant__ pairs_work w) {
-  constexpr u32 warps = divide_threads / 32, tile = divide_threads * Each, sums = Each * warps;
-  static_assert(sums <= divide_threads);
+// A block for each tile of left rows, where each has one pair or none, of a thread for each `pairs_each` of them.
+constexpr u32 pairs_each = 8;
+template <u32 Tile>
+__global__ void __launch_bounds__(Tile / pairs_each, 2048 * pairs_each / Tile)
+    give_pairs(const __grid_constant__ pairs_work w) {
+  constexpr u32 threads = Tile / pairs_each, warps = threads / 32, sums = pairs_each * warps;
+  static_assert(sums <= threads);
   struct counts {
     u32 of[sums], of_warp[warps];
   };
   GH_BLOCK_MEMORY(counts, known);
   if (*w.repeats) return;
-  const u32 me = threadIdx.x, lane = me % 32, from = blockIdx.x * tile;
-  u32 right[Each];
+  const u32 me = threadIdx.x, lane = me % 32, from = blockIdx.x * Tile;
+  u32 right[pairs_each];
 #pragma unroll
-  for (u32 i = 0; i < Each; ++i) {
-    right[i] = w.met(from + i * divide_threads + me);
+  for (u32 i = 0; i < pairs_each; ++i) {
+    right[i] = w.met(from + i * threads + me);
     const u32 some = __ballot_sync(whole_warp, right[i] != no_row);
     if (lane == 0) known.of[i * warps + me / 32] = __popc(some);
   }
   __syncthreads();
-  const block_sum s = sum_before<divide_threads>(me < sums ? known.of[me] : 0, known.of_warp);
+  const block_sum s = sum_before<threads>(me < sums ? known.of[me] : 0, known.of_warp);
   if (me < sums) known.of[me] = s.before;
   const u64 start = w.start[blockIdx.x];
   __syncthreads();
 #pragma unroll
-  for (u32 i = 0; i < Each; ++i) {
+  for (u32 i = 0; i < pairs_each; ++i) {
     const u32 some = __ballot_sync(whole_warp, right[i] != no_row);
     if (right[i] == no_row) continue;
     const u64 at = start + known.of[i * warps + me / 32] + __popc(some & ((1u << lane) - 1));
-    w.left[at] = from + i * divide_threads + me;
+    w.left[at] = from + i * threads + me;
     w.right[at] = right[i] == pairs_work::kept ? -1 : (long long)right[i];
   }
 }

@@ -189,11 +189,6 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
   }
 }
 
-constexpr u32 scan_each = 4;
-struct alignas(16) neighbouring_words {
-  u32 of[scan_each];
-};
-
 // Initialises the temporaries as kernels expect them: so many words are zero, and those behind them have all bits set;
 // and there are no groups yet. This is one kernel, since several fills one after the other take longer for short
 // columns.
@@ -212,21 +207,21 @@ template <u32 Threads>
 GH_FN void scan_counts(const u32* counts, u32 width, u32 carry, u32* start, u32* end, u32* of_warp) {
   // All arrays are temporaries, which begin at a multiple of 16 bytes, but for those of a part of the tiles or bins.
   const bool aligned = uintptr_t(counts) % 16 == 0 && uintptr_t(start) % 16 == 0 && uintptr_t(end) % 16 == 0;
-  for (u32 from = 0; from < width; from += Threads * scan_each) {
-    const u32 x = from + threadIdx.x * scan_each;
-    const bool whole = aligned && x + scan_each <= width;
+  for (u32 from = 0; from < width; from += Threads * words_at_once) {
+    const u32 x = from + threadIdx.x * words_at_once;
+    const bool whole = aligned && x + words_at_once <= width;
     neighbouring_words own{}, at;
     if (whole)
       own = *reinterpret_cast<const neighbouring_words*>(counts + x);
     else
-      for (u32 i = 0; i < scan_each; ++i) own.of[i] = x + i < width ? counts[x + i] : 0;
+      for (u32 i = 0; i < words_at_once; ++i) own.of[i] = x + i < width ? counts[x + i] : 0;
     u32 sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < scan_each; ++i) sum += own.of[i];
+    for (u32 i = 0; i < words_at_once; ++i) sum += own.of[i];
     const block_sum s = sum_before<Threads>(sum, of_warp);
     u32 next = carry + s.before;
 #pragma unroll
-    for (u32 i = 0; i < scan_each; ++i) {
+    for (u32 i = 0; i < words_at_once; ++i) {
       at.of[i] = next;
       next += own.of[i];
     }
@@ -235,7 +230,7 @@ GH_FN void scan_counts(const u32* counts, u32 width, u32 carry, u32* start, u32*
       if (whole)
         *reinterpret_cast<neighbouring_words*>(to + x) = at;
       else
-        for (u32 i = 0; i < scan_each; ++i)
+        for (u32 i = 0; i < words_at_once; ++i)
           if (x + i < width) to[x + i] = at.of[i];
     }
     carry += s.all;
@@ -364,7 +359,7 @@ class dividing_block {
       if constexpr (!values && !Second)
         if (w.wants.way_back()) note_places(rows, total, h, rank);
       __syncthreads();
-      write_out(total);
+      write_out(total, travels(rows));
       __syncthreads();
     }
   }
@@ -374,10 +369,17 @@ class dividing_block {
   // Do values travel along with the keys in this call? If row numbers do, values stay where they are.
   GH_FN bool values_travel() const { return values && !w.wants.first; }
 
+  // Are the rows of a column after the first one of two whose bins are apart?
+  GH_FN bool in_second_column(some_rows rows) const {
+    return rows.bin >= 1u << (Second ? w.plan.first_bits : 0) && w.plan.columns > 1;
+  }
+  // Does a word travel along with them?
+  GH_FN bool travels(some_rows rows) const { return carries && !in_second_column(rows); }
+
   GH_FN void load(some_rows rows, K (&h)[each], word* along) const {
     const K* const from = Second ? w.coarse_key + rows.from : w.keys_from(rows.from);
     const word* const words = static_cast<const word*>(Second ? w.coarse_carried : w.values) + rows.from;
-    const bool there = loads && (Second || values_travel());
+    const bool there = loads && (Second ? travels(rows) : values_travel());
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
@@ -438,7 +440,8 @@ class dividing_block {
 
   GH_FN void stage(some_rows rows, const K (&h)[each], const word* along, const u32 (&rank)[each]) const {
     const bool there = loads && (Second || values_travel());
-    const bool goes_back = w.wants.way_back() && !(w.wants.members && rows.bin < 1u << w.plan.first_bits);
+    const bool goes_back = w.wants.way_back() && !(w.wants.second_only() && !in_second_column(rows));
+    const bool along_too = travels(rows);
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       if (rank[i] & held_back) continue;
@@ -446,7 +449,8 @@ class dividing_block {
       staged[at] = h[i];
       if constexpr (!values && Second)
         if (goes_back) w.bin_place[rows.from + i * divide_threads + me] = u16(at);
-      if constexpr (carries) staged_word[at] = there ? along[loads ? i : 0] : word(rows.from + i * divide_threads + me);
+      if (carries && along_too)
+        staged_word[at] = there ? along[loads ? i : 0] : word(rows.from + i * divide_threads + me);
     }
   }
 
@@ -468,7 +472,7 @@ class dividing_block {
     }
   }
 
-  GH_FN void write_out(u32 total) const {
+  GH_FN void write_out(u32 total, bool along_too) const {
     K* const key = to_bins ? w.bin_key : w.coarse_key;
     word* const along = static_cast<word*>(to_bins ? w.bin_carried : w.coarse_carried);
 #pragma unroll 4
@@ -476,7 +480,7 @@ class dividing_block {
       const K h = staged[x];
       const u32 at = base[own_bin(h)] + x;
       key[at] = h;
-      if constexpr (carries) along[at] = staged_word[x];
+      if (carries && along_too) along[at] = staged_word[x];
     }
   }
 

@@ -115,7 +115,7 @@ inline size_t take(size_t* end, size_t bytes) {
 }
 
 inline void plan_passes(group_plan& p, uint64_t n, uint64_t in_tables, uint32_t key_bytes, const group_wants& wants) {
-  p.columns = wants.members ? 2 : 1;
+  p.columns = wants.second_only() ? 2 : 1;
   p.bits = bits_for(in_tables, wants.value_bytes != 0);
   p.first_bits = p.bits <= bits_of_one_pass ? p.bits : p.bits / 2;
   p.second_bits = p.bits - p.first_bits;

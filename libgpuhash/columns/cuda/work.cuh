@@ -4,8 +4,8 @@
 //     sample  reads some rows; keys that are frequent among them are held back from the partition   sample.cuh
 //     count   counts the rows of each bin, so that bins have exactly the room that they need         partition.cuh
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
-//   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
-//   lists   right rows of a join that have one key, side by side                                       lists.cuh
+//   group   a block per bin: a table in its memory, and from it the groups                bins.cuh, table.cuh
+//   match   lists the right rows of each key of a join, for the left rows that have it     match.cuh, lists.cuh
 //   members says of rows of one column whether they are among those of another one                     members.cuh
 //   back    brings the codes of groups to the rows that they are of                                   back.cuh
 //   order   the order of first appearance: a bit for the first row of each group, and prefix sums    order.cuh
@@ -25,6 +25,12 @@ constexpr u32 whole_warp = 0xffffffffu;
 template <class K>
 constexpr K no_hash = K(~K(0));
 constexpr u32 no_row = ~0u;
+
+// Words that one read gets.
+constexpr u32 words_at_once = 4;
+struct alignas(16) neighbouring_words {
+  u32 of[words_at_once];
+};
 
 // Stands for: there is no value, or nothing travels along with a key.
 struct nothing {};
