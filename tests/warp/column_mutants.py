@@ -263,7 +263,7 @@ MUTANTS = [
     Mutant("five-as-four", LISTS, "many > 4", "many > 5"),
     Mutant("no-mirror", LISTS, "low ^ other", "low + half"),
     Mutant("none-kept", LISTS, "if (word == no_row) return w.keep;", "if (word == no_row) return 0;"),
-    Mutant("tiles-of-both", BACK, "w.wants.second_only() ? all.second_column() : 0", "0"),
+    Mutant("tiles-of-both", BACK, "Lists || members ? all.second_column() : 0", "0"),
     Mutant("pairs-of-one-warp", BACK, "sums_of[x / 32] + code[x]", "code[x]"),
     Mutant("pairs-of-others-again", PAIRS, "(word & w.place_bits) + of_others", "word & w.place_bits"),
     Mutant("last-mark", PAIRS, "m.last[x] = before - 1;", "m.last[x] = up_to - 1;"),

@@ -42,7 +42,7 @@ class returning_block {
   GH_FN void run() {
     const tiles<K> all(w, tile, Second, tiles_before, of_warp);
     if (Lists && *w.repeats == right_too_often) return;
-    for (u32 g = blockIdx.x + (w.wants.second_only() ? all.second_column() : 0); g < all.many(); g += gridDim.x) {
+    for (u32 g = blockIdx.x + (Lists || members ? all.second_column() : 0); g < all.many(); g += gridDim.x) {
       const tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
       if (!Second && !w.wants.way_back_of_frequent() && runs[bins].from == 0) continue;  // nothing is left to do
       const some_rows rows = all.at(g);
@@ -52,7 +52,7 @@ class returning_block {
       __syncthreads();
       fetch();
       __syncthreads();
-      if constexpr (Lists)
+      if constexpr (Lists && !Second)
         give_words(rows, g, place);
       else if (!Second && w.wants.rows)
         give_first_rows(rows, g, place);

@@ -145,8 +145,8 @@ void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile;
   if (p.second_bits)
-    launch(bring_back<K, C, true, false, Word>, launch.blocks(tiles + p.coarse_bins(), back_blocks), divide_threads,
-           back_bytes<K, C, true, false, Word>(p), w);
+    launch(bring_back<K, C, true, Lists, Word>, launch.blocks(tiles + p.coarse_bins(), back_blocks), divide_threads,
+           back_bytes<K, C, true, Lists, Word>(p), w);
   launch(bring_back<K, C, false, Lists, Word>, launch.blocks(tiles, back_blocks), divide_threads,
          back_bytes<K, C, false, Lists, Word>(p), w);
 }
