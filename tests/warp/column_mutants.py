@@ -227,6 +227,7 @@ MUTANTS = [
     Mutant(
         "one-column", PARTITION, "rows.bin >= 1u << (Second ? w.plan.first_bits : 0) && w.plan.columns > 1", "false"
     ),
+    Mutant("last-chunk-of-a-round", MATCH, "some_wait |= failed;", "some_wait = failed;"),
     Mutant("right-rows-once", MATCH, "repeats |= !is_new;", ";"),
     Mutant("repeats-of-one-round", MATCH, "c.repeats = c.larges = c.some_large = 0;", "c.larges = c.some_large = 0;"),
     Mutant("words-of-lists-kept", MATCH, "this->fill(words, slots, 0);", ";"),

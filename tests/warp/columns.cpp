@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
 #include <string>
@@ -289,6 +290,10 @@ void plans_of_two_columns() {
       HOLDS(p.tiles >= tiles && p.bin_place - p.coarse_run >= 8 * tiles * ((u64(1) << p.first_bits) + 1));
       if (p.second_bits) HOLDS(p.bytes - p.bin_run >= 8 * later * (second + 1));
     }
+  // Bins of a join have as many right rows as tables are made for, and not very many left ones.
+  for (const auto [left, right, rows] :
+       {std::array<u64, 3>{1 << 20, 1 << 20, 1 << 20}, {1 << 24, 9, 1 << 22}, {9, 1 << 20, 1 << 20}})
+    HOLDS(plan_join(left, right, 4, true).groups.bits == bits_for(rows, false));
 }
 
 // Two columns: the first rows of each key, and pairs where right rows do not repeat; or lists of right rows, and all pairs.
@@ -416,6 +421,22 @@ void join_columns(size_t n, size_t m, u64 seed, random_numbers& r) {
     }
 }
 
+// So many right keys in one bin, as many as its table takes or more, and behind them so many rows that repeat some of these.
+void join_in_one_bin(u64 seed, random_numbers& r) {
+  for (const u32 key_bytes : {4u, 8u})
+    for (const auto& [many, repeats] :
+         {std::pair<size_t, size_t>(384, 0), {385, 1}, {448, 2}, {500, 0}, {500, 400}, {900, 100}}) {
+      where = std::to_string(many) + " right keys in one bin, of " + std::to_string(key_bytes) + " bytes, and " +
+              std::to_string(repeats) + " that repeat one";
+      vector<u64> left, right;
+      for (size_t i = 0; i < many; ++i) right.push_back(key_of(i, seed, key_bytes));
+      for (size_t i = 0; i < repeats; ++i) right.push_back(key_of(repeats < 3 ? many - 1 : i % 60, seed, key_bytes));
+      for (size_t i = 0; i < 700; ++i) left.push_back(key_of(r.below(2 * many), seed, key_bytes));
+      if (section()) joining{left, right, key_bytes, r.below(2) != 0}.list(seed);
+      ++runs;
+    }
+}
+
 // More tiles of left rows than a block has threads.
 void join_a_long_column(u64 seed, random_numbers& r) {
   where = "a long left column";
@@ -532,6 +553,7 @@ int main(int count, char** given) {
                               {4000 + r.below(500), 2000 + r.below(500)}})
       join_columns(n, m, r.next(), r);
     join_a_long_column(r.next(), r);
+    join_in_one_bin(r.next(), r);
     for (const size_t others : {0, 1, 30, 256, 257, 900})
       for (const size_t n : {0, 1, 7, 1000}) look_up_some(n, others, r.next(), r);
     for (const auto [n, others] : {std::pair<size_t, size_t>(1, 1100),
