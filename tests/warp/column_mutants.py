@@ -229,14 +229,13 @@ MUTANTS = [
     ),
     Mutant("last-chunk-of-a-round", MATCH, "some_wait |= failed;", "some_wait = failed;"),
     Mutant("right-rows-once", MATCH, "repeats |= !is_new;", ";"),
-    Mutant("repeats-of-one-round", MATCH, "c.repeats = c.larges = c.some_large = 0;", "c.larges = c.some_large = 0;"),
     Mutant("words-of-lists-kept", MATCH, "this->fill(words, slots, 0);", ";"),
     Mutant("words-of-the-last-round", MATCH, "there || !served", "true"),
     Mutant("word-of-another-key", MATCH, "there ? words[slot] : no_row", "words[slot]"),
     Mutant("no-right-rows", MATCH, "if (at == 0) clear();", "if (at == 0 && many) clear();"),
     Mutant("served-again", MATCH, "if (some_wait) mark_served();", ";"),
     Mutant("not-probed-further", TABLE, "there != h && there != no_hash<K>", "false"),
-    Mutant("one-chunk-of-others", TABLE, "give(from + x, at, there == h);", "give(x, at, there == h);"),
+    Mutant("one-chunk-of-others", TABLE, "give(begin + x, at, there == h);", "give(x, at, there == h);"),
     Mutant(
         "staged-where-others-are", TABLE, "staged[i * bin_threads + me] = h[i];", "staged[i * bin_threads + me] = h[0];"
     ),

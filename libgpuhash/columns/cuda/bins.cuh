@@ -10,9 +10,10 @@ template <class K, class V, bool Counts, bool First, bool Codes>
 class grouping_block : bin_table<K, is_there<V>> {
   using table = bin_table<K, is_there<V>>;
   using table::chunk, table::each, table::slots;
-  using table::hash, table::key, table::many, table::may_be_full, table::me, table::slot_at, table::staged;
+  using table::from, table::hash, table::key, table::many, table::may_be_full, table::me, table::slot_at, table::staged;
 
   static constexpr bool values = is_there<V>, counts_go_back = First && Counts && !Codes && !values;
+  static constexpr bool keeps_slots = First || Codes || values;
   static constexpr u32 words_of_slot = (Counts ? 1 : 0) + (First || Codes ? 1 : 0);
   static_assert(!values || (Counts && !Codes));
   using value_word = std::conditional_t<values, V, u32>;
@@ -33,10 +34,8 @@ class grouping_block : bin_table<K, is_there<V>> {
   }
 
   GH_FN grouping_block(const group_work<K>& work, carver memory, counters* some)
-      : table(work.bin_key + work.bin_start[blockIdx.x], work.bin_end[blockIdx.x] - work.bin_start[blockIdx.x], memory,
-              &some->taken),
+      : table(work, memory, &some->taken),
         w(work),
-        from(work.bin_start[blockIdx.x]),
         count(memory.take<u32>(Counts ? slots : 0)),
         first(memory.take<u32>(First || Codes ? slots : 0)),
         totals(totals_of<value_word>::carve(work.wants, memory, values ? slots : 0, count)),
@@ -90,7 +89,7 @@ class grouping_block : bin_table<K, is_there<V>> {
         if (at == 0) clear();
       });
       if (at == 0) __syncthreads();
-      bool failed = this->template insert_chunk < MayBeFull, First || Codes || values > (here, hit);
+      bool failed = this->template insert_chunk<MayBeFull, keeps_slots>(here, hit);
       if (MayBeFull && __syncthreads_or(failed)) failed = this->look_again(at, here, hit);
       some_wait |= failed;
       if constexpr (First) note_rows(here, row);
@@ -226,7 +225,6 @@ class grouping_block : bin_table<K, is_there<V>> {
   }
 
   const group_work<K>& w;
-  const u32 from;
   u32 *const count, *const first;  // first: the first row of each key, or its code
   const totals_of<value_word> totals;
   adder<value_word> of_keys;

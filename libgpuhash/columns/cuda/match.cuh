@@ -27,10 +27,9 @@ class matching_block : bin_table<K, false> {
   static constexpr u32 resident = table::resident(bytes);
 
   GH_FN matching_block(const group_work<K>& work, carver memory, counters* some)
-      : table(work.bin_key + work.bin_start[blockIdx.x], work.bin_end[blockIdx.x] - work.bin_start[blockIdx.x], memory,
-              &some->taken),
+      : table(work, memory, &some->taken),
         w(work),
-        row_of(work.bin_row() + work.bin_start[blockIdx.x]),
+        row_of(work.bin_row() + this->from),
         words(memory.take<u32>(slots)),
         c(*some) {}
 
@@ -60,7 +59,8 @@ class matching_block : bin_table<K, false> {
   // Returns whether a row of this thread waits for another round.
   template <bool MayBeFull>
   GH_FN bool insert_all() const {
-    bool some_wait = false, repeats = false;
+    // Keys that repeat are looked for where all keys fit: not among rows that find theirs at the second look.
+    bool some_wait = false, repeats = MayBeFull;
     const auto hit = [&](u32, bool is_new) { repeats |= !is_new; };
     u32 at = 0;
     do {
@@ -134,7 +134,7 @@ class matching_block : bin_table<K, false> {
     u32 own = 0;
     for (u32 slot = me; slot < slots; slot += bin_threads) own += words_of_list(w, words[slot]);
     const block_sum s = sum_before<bin_threads>(own, c.of_warp);
-    if (me == 0) {
+    if (me == 0 && s.all) {
       c.base = atomicAdd(&w.facts->listed, s.all);
       if (*static_cast<volatile u32*>(w.repeats) == right_once) atomicMax(w.repeats, u32(right_listed));
     }

@@ -23,8 +23,7 @@ class looking_block : bin_table<K, false> {
   static constexpr u32 resident = table::resident(bytes);
 
   GH_FN looking_block(const group_work<K>& work, carver memory, counters* some)
-      : table(work.bin_key + work.bin_start[blockIdx.x], work.bin_end[blockIdx.x] - work.bin_start[blockIdx.x], memory,
-              &some->taken),
+      : table(work, memory, &some->taken),
         w(work),
         rows(work.bin_start[blockIdx.x + (1u << work.plan.bits)]),
         many_rows(work.bin_end[blockIdx.x + (1u << work.plan.bits)] - rows) {}

@@ -67,7 +67,7 @@ struct pairs_work {
 // A block for each tile of left rows, where each has one pair or none, of a thread for each `pairs_each` of them.
 constexpr u32 pairs_each = 8;
 template <u32 Tile>
-__global__ void __launch_bounds__(Tile / pairs_each, 2048 * pairs_each / Tile)
+__global__ void __launch_bounds__(Tile / pairs_each, threads_of_processor* pairs_each / Tile)
     give_pairs(const __grid_constant__ pairs_work w) {
   constexpr u32 threads = Tile / pairs_each, warps = threads / 32, sums = pairs_each * warps;
   static_assert(sums <= threads);

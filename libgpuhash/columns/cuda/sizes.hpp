@@ -13,9 +13,9 @@ constexpr uint32_t divide_threads = tunable("cuda.group_dividers", 512u);
 constexpr uint32_t bin_threads = tunable("cuda.group_servers", 256u);
 constexpr uint32_t frequent_threads = bin_threads, order_threads = bin_threads;
 
-// Bytes of a multiprocessor's memory on devices of compute capability 9.0, and what a block takes of it besides its own: the
-// system's, and what kernels declare. Registers are bounded by them; a device with other memory runs the kernels, too.
-constexpr uint32_t bytes_of_processor = 227 << 10, reserved_of_block = 2 << 10;
+// A multiprocessor of devices of compute capability 9.0: bytes of its memory, what a block takes of them besides its own (the
+// system's, and what kernels declare), and threads. Registers are bounded by them; other devices run the kernels, too.
+constexpr uint32_t bytes_of_processor = 227 << 10, reserved_of_block = 2 << 10, threads_of_processor = 2048;
 
 // A bin has rows for half of the slots of a table in the memory of a block on average, or fewer. With values there are
 // half as many of both, since each slot has the aggregates of a key, too.

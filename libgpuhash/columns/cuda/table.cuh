@@ -21,18 +21,19 @@ class bin_table {
 
   // Blocks that a multiprocessor has memory for, where each takes so many bytes.
   static constexpr u32 resident(size_t bytes) {
-    constexpr u32 most = 2048 / bin_threads;
+    constexpr u32 most = threads_of_processor / bin_threads;
     const u32 room = u32(bytes_of_processor / (bytes + reserved_of_block));
     return room < most ? room : most;
   }
 
  protected:
-  // hashes: of the rows of the bin. keys_taken: memory of the block.
-  GH_FN bin_table(K* hashes, u32 rows, carver& memory, u32* keys_taken)
+  // Of the bin of this block. keys_taken: memory of the block.
+  GH_FN bin_table(const group_work<K>& work, carver& memory, u32* keys_taken)
       : me(threadIdx.x),
-        many(rows),
-        may_be_full(rows > most_keys),
-        hash(hashes),
+        from(work.bin_start[blockIdx.x]),
+        many(work.bin_end[blockIdx.x] - from),
+        may_be_full(many > most_keys),
+        hash(work.bin_key + from),
         key(memory.take<K>(slots)),
         staged(memory.take<K>(chunk)),
         taken(keys_taken) {}
@@ -120,9 +121,9 @@ class bin_table {
   // lost. A thread takes its next one as soon as it is done with one, as in insert_chunk.
   template <class Give>
   GH_FN void look_up_all(const K* hashes, u32 others, Give give) const {
-    for (u32 from = 0; from < others; from += chunk) {
-      const u32 here = min(chunk, others - from);
-      stage(hashes + from, here, [] {});
+    for (u32 begin = 0; begin < others; begin += chunk) {
+      const u32 here = min(chunk, others - begin);
+      stage(hashes + begin, here, [] {});
       u32 x = me, at = 0;
       K h = no_hash<K>;
       if (x < here) at = slot_of(h = staged[x]);
@@ -132,14 +133,14 @@ class bin_table {
           at = (at + 1) % slots;
           continue;
         }
-        give(from + x, at, there == h);
+        give(begin + x, at, there == h);
         x += bin_threads;
         if (x < here) at = slot_of(h = staged[x]);
       }
     }
   }
 
-  const u32 me, many;
+  const u32 me, from, many;  // from: where the rows of the bin begin
   const bool may_be_full;
   K *const hash, *const key, *const staged;
   u32* const taken;  // keys in the table, where it may be full
