@@ -42,25 +42,43 @@ inline u64 key_of(u64 h, u64 seed, u32 key_bytes) {
 // A column of each shape.
 inline vector<column> columns(size_t n, u32 key_bytes, u64 seed, random_numbers& r) {
   const u64 most = key_bytes == 4 ? 0xffffffffu : ~u64(0);
-  vector<column> all = {{"one key", {}},      {"distinct", {}},     {"sorted", {}},         {"clustered", {}},
-                        {"few", {}},          {"half one key", {}}, {"one bin", {}},        {"skewed", {}},
-                        {"all bits set", {}}, {"one bucket", {}},   {"some of one bin", {}}};
+  vector<column> all = {{"one key", {}},
+                        {"distinct", {}},
+                        {"sorted", {}},
+                        {"clustered", {}},
+                        {"few", {}},
+                        {"half one key", {}},
+                        {"one bin", {}},
+                        {"skewed", {}},
+                        {"all bits set", {}},
+                        {"one bucket", {}},
+                        {"some of one bin", {}},
+                        {"very few", {}},
+                        {"very few, others rare", {}},
+                        {"very few at first", {}},
+                        {"one key at first", {}}};
   for (size_t i = 0; i < n; ++i) {
     const u64 any = r.next() & most;
-    const u64 of_column[] = {7,
-                             gpuhash::mix(u64(i)) & most,
-                             i,
-                             i / 200,
-                             r.below(40),
-                             i % 2 ? 3 : any,
-                             key_of(r.below(700), seed, key_bytes),  // their first bits are zero
-                             u64(2) << r.below(20) | r.below(3),
-                             i % 3 ? any : most,
-                             key_of(63 + (r.below(12) << 20), seed, key_bytes),  // more than there are places for
-                             key_of(r.below(300), seed, key_bytes)};
+    const u64 of_column[] = {
+        7,
+        gpuhash::mix(u64(i)) & most,
+        i,
+        i / 200,
+        r.below(40),
+        i % 2 ? 3 : any,
+        key_of(r.below(700), seed, key_bytes),  // their first bits are zero
+        u64(2) << r.below(20) | r.below(3),
+        i % 3 ? any : most,
+        i % 3 ? key_of(63 + (r.below(12) << 20), seed, key_bytes) : any,  // more than there are places for
+        key_of(r.below(300), seed, key_bytes),
+        i < n / 2 ? r.below(20) : i / 70 % 9 * 3,
+        i % 130 ? r.below(12) : any,
+        i + 60 < n ? r.below(12) : any,
+        i < n / 4 * 3 ? 3 : any};
     for (size_t c = 0; c < all.size(); ++c) all[c].keys.push_back(of_column[c] & most);
   }
   if (n) all[6].keys[n / 2] = key_of(most, seed, key_bytes);  // the hash that marks an empty slot
+  if (n > 8) all[11].keys[n / 2] = all[12].keys[n / 3] = key_of(most, seed, key_bytes);
   if (n > 8) all[4].keys[n / 3] = all[4].keys[1] = key_of(most, seed, key_bytes);
   return all;
 }

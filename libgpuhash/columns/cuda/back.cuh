@@ -175,6 +175,7 @@ template <class K, class C, bool Second, bool Lists = false, class Word = u32>
 __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
+  if (w.facts->few) return;  // rows have their codes, or nothing goes back
   returning_block<K, C, Second, Lists, Word>(w, memory, some.of).run();
 }
 
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const 
 template <class K>
 __global__ void __launch_bounds__(frequent_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
   const u32 key = blockIdx.x * frequent_threads + threadIdx.x;
-  if (key >= w.plan.frequent_places() || w.frequent_first[key] == no_row) return;
+  if (key >= w.frequent_places() || w.frequent_first[key] == no_row) return;
   w.out_counts[group_of(w, w.frequent_first[key])] = w.frequent_count[key];
 }
 

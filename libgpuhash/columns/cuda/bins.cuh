@@ -238,13 +238,15 @@ __global__ void __launch_bounds__(bin_threads, grouping_block<K, V, Counts, Firs
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);
   block(w, carver(memory), &some).run();
-  if (!is_there<V> && !w.wants.numbered()) return;  // frequent keys have their groups, or none
-  for (u32 place = blockIdx.x * bin_threads + threadIdx.x; place < w.plan.frequent_places();
-       place += gridDim.x * bin_threads)
-    if constexpr (is_there<V>)
-      give_frequent<K, V>(w, place);
-    else
-      list_frequent(w, place);
+  if (is_there<V> || w.wants.numbered())  // else frequent keys have their groups, or none
+    for (u32 place = blockIdx.x * bin_threads + threadIdx.x; place < w.frequent_places();
+         place += gridDim.x * bin_threads)
+      if constexpr (is_there<V>)
+        give_frequent<K, V>(w, place);
+      else
+        list_frequent(w, place);
+  if (!First && w.shown && all_others_have_ended(&w.facts->grouped) && threadIdx.x == 0)
+    *w.shown = *static_cast<volatile u32*>(w.groups);
 }
 
 }  // namespace gpuhash::columns

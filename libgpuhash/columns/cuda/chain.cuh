@@ -28,6 +28,9 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.frequent_code = words(p.frequent_code);
   w.frequent_first = words(p.frequent_first);
   w.frequent_count = words(p.frequent_count);
+  w.few = hashes(p.few);
+  w.few_count = words(p.few_count);
+  w.few_first = words(p.few_first);
   w.coarse_count = words(p.coarse_count);
   w.coarse_start = words(p.coarse_start);
   w.coarse_end = words(p.coarse_end);
@@ -62,6 +65,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.out_counts = reinterpret_cast<long long*>(r.out_counts);
   w.out_codes = reinterpret_cast<long long*>(r.out_codes);
   w.groups = reinterpret_cast<u32*>(r.groups);
+  w.shown = reinterpret_cast<u64*>(r.shown);
   w.group_first = reinterpret_cast<long long*>(r.out_first_rows);
   w.first_row = reinterpret_cast<u32*>(r.out_first);
   w.known = reinterpret_cast<unsigned long long*>(s + p.known);
@@ -71,7 +75,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
 
 template <class K>
 unsigned frequent_blocks(const group_work<K>& w) {
-  return (w.plan.frequent_places() + frequent_threads - 1) / frequent_threads;
+  return (w.plan.known_places() + frequent_threads - 1) / frequent_threads;
 }
 
 // Initialises the temporaries as kernels expect them, finds the frequent keys, and computes where each bin begins.
@@ -83,8 +87,11 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
          static_cast<neighbouring_words*>(r.scratch), p.ones / at_once, p.rest / at_once,
          reinterpret_cast<unsigned long long*>(r.groups));
   constexpr uint64_t piece = count_threads * count_each;
-  launch(survey<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads,
-         size_t{4} * p.columns << p.counted_bits(), w);
+  const unsigned blocks = launch.blocks((w.n + piece - 1) / piece, 1);
+  if (p.few_slots)
+    launch(survey<K, true>, blocks, count_threads, counting_block<K, true>::bytes(p, w.wants), w);
+  else
+    launch(survey<K, false>, blocks, count_threads, counting_block<K, false>::bytes(p, w.wants), w);
 }
 
 // C: the type of the word that travels along with keys, V: the type of values.
@@ -163,6 +170,9 @@ void find_groups(const group_request& r) {
     put_in_order<K, nothing>(launch, w);
     if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), frequent_threads, 0, w);
   }
+  if (w.plan.few_slots && r.wants.codes)
+    launch(give_few_codes<K>, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks),
+           divide_threads, few_codes_bytes<K>(w.plan), w);
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
 
@@ -172,6 +182,9 @@ void reduce_groups(const group_request& r) {
   const launcher launch(r.stream);
   const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
   prepare(launch, r, w);
+  if (w.plan.few_slots)
+    launch(add_few_values<K, V>, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks),
+           divide_threads, few_values_bytes<K, V>(w.plan, w.wants), w);
   r.wants.first ? divide_rows<K, u32, V>(launch, w) : divide_rows<K, V, V>(launch, w);
   if (!r.wants.first) return group<K, V, true, false, false>(launch, w);
   group<K, V, true, true, false>(launch, w);

@@ -29,6 +29,7 @@ struct group_request {
   uint64_t n_more;  // n is the sum of both
   int32_t* out_first;
   uint32_t* repeats;
+  uint64_t* shown;  // NULL, or host memory in which kernels write the number of groups, too
 };
 
 /// group.cu. Queues everything on the stream, and waits for nothing but host_groups. Weak: its address is NULL in a library

@@ -45,9 +45,10 @@ class launcher {
     void* const there = pinned.at() && bytes <= pinned.room ? pinned.at() : to;
     check(cudaMemcpyAsync(there, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)),
           "cudaMemcpyAsync");
-    check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_)), "cudaStreamSynchronize");
+    wait();
     if (there != to) std::memcpy(to, there, bytes);
   }
+  void wait() const { check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_)), "cudaStreamSynchronize"); }
   // A graph cannot wait for the host.
   void refuse_captured(const char* asked) const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

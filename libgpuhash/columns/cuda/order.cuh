@@ -11,11 +11,6 @@ template <class K>
 GH_FN u32 words_of(const group_work<K>& w) {
   return (w.n - 1) / 32 + 1;
 }
-template <class K>
-GH_FN u32 group_of(const group_work<K>& w, u32 first_row) {
-  const ranked_word word = w.ranked[first_row / 32];
-  return word.before + __popc(word.bits & ((1u << first_row % 32) - 1));
-}
 
 // The bits of each strip, a block for each; the last block to end adds up those of all earlier strips.
 template <class K>
@@ -38,7 +33,10 @@ __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_cons
   const u32 mine = word < words ? w.first_bit[word] : 0;
   const u32 before = w.strip_total[blockIdx.x] + sum_before<order_threads>(__popc(mine), some.of).before;
   if (word < words) w.ranked[word] = {mine, before};
-  if (word == words - 1) *w.groups = before + __popc(mine);
+  if (word == words - 1) {
+    *w.groups = before + __popc(mine);
+    if (w.shown) *w.shown = before + __popc(mine);
+  }
 #pragma unroll 1
   for (u32 from = 0; from < 32; from += at_once) {
     K key[at_once];

@@ -4,12 +4,9 @@
 // are: none overflows, and all bins together have as much room as there are rows. A block takes a tile of rows, brings
 // it into the order of its bins in its own memory, and what leaves for one bin leaves as a run of neighbours.
 #pragma once
-#include "libgpuhash/columns/cuda/sample.cuh"
-#include "libgpuhash/columns/cuda/totals.cuh"
+#include "libgpuhash/columns/cuda/few.cuh"
 
 namespace gpuhash::columns {
-
-constexpr u32 count_each = 8;
 
 // What travels along with a key, C, is nothing, a word of 4 bytes, which is a row number or a value, or a value of 8 bytes.
 // Rows of a thread in a tile:
@@ -74,99 +71,7 @@ class tiles {
 
 // ---- counting --------------------------------------------------------------------------------------------------------
 
-// The keys of rows from `row` on, of a column of n rows: those behind its end are 0. aligned: does the column begin at a
-// multiple of 16 bytes?
-template <class K>
-GH_FN neighbours<K> neighbours_at(const K* keys, u64 row, u64 n, bool aligned) {
-  constexpr u32 many = neighbours<K>::many;
-  if (aligned && row + many <= n) return *reinterpret_cast<const neighbours<K>*>(keys + row);
-  neighbours<K> some;
-#pragma unroll
-  for (u32 i = 0; i < many; ++i) some.of[i] = row + i < n ? keys[row + i] : 0;
-  return some;
-}
-
-// Adds 1 to the counter of each of `live` bins in the memory of the block. Neighbours often have the same one in columns
-// that are sorted, and hardware would serve them one after the other. All lanes of the warp call. Returns whether all
-// bins of the warp are alike.
-template <u32 Many>
-GH_FN bool count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
-  const u32 first = __shfl_sync(whole_warp, bin[0], 0);
-  bool alike = live == Many;
-#pragma unroll
-  for (u32 i = 1; i < Many; ++i) alike &= bin[i] == bin[0];
-  if (!__any_sync(whole_warp, !alike || bin[0] != first)) {
-    if (threadIdx.x % 32 == 0) atomicAdd(counters + first, 32 * Many);
-    return true;
-  }
-  if (alike) {
-    atomicAdd(counters + bin[0], Many);
-  } else {
-#pragma unroll
-    for (u32 i = 0; i < Many; ++i)
-      if (i < live) atomicAdd(counters + bin[i], 1u);
-  }
-  return false;
-}
-
-// Counts rows by the first `bits` bits of their hashes. counted: memory of the block. A thread takes neighbouring rows,
-// and has the next ones on their way while it counts.
-template <class K>
-GH_FN void count_rows(const group_work<K>& w, u32* counted) {
-  constexpr u32 many = neighbours<K>::many, each = count_each / many;
-  constexpr u32 piece = count_threads * count_each;
-  const u32 bits = w.plan.counted_bits(), bins = w.plan.columns << bits;
-  u32* const counts = w.plan.counted_at_once ? w.bin_count : w.coarse_count;
-  for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
-  __syncthreads();
-  bool side = false;
-  u32 alike = 0;
-  for (u32 column = 0; column < 2; ++column) {
-    const K* const keys = column ? w.more : w.keys;
-    const u64 n = column ? w.n - w.split : w.split;
-    const bool aligned = uintptr_t(keys) % 16 == 0;
-    u32* const counters = counted + (w.plan.columns > 1 ? column << bits : 0);
-    neighbours<K> now[each], next[each];
-    const auto load = [&](u64 from) {
-#pragma unroll
-      for (u32 i = 0; i < each; ++i)
-        next[i] = neighbours_at(keys, from + (i * count_threads + threadIdx.x) * many, n, aligned);
-    };
-    u64 from = u64(blockIdx.x) * piece;
-    load(from);
-    for (; from < n; from += u64(gridDim.x) * piece) {
-#pragma unroll
-      for (u32 i = 0; i < each; ++i) now[i] = next[i];
-      load(from + u64(gridDim.x) * piece);
-#pragma unroll
-      for (u32 i = 0; i < each; ++i) {
-        const u64 row = from + (i * count_threads + threadIdx.x) * many;
-        const u32 live = row < n ? u32(min(u64(many), n - row)) : 0;
-        u32 bin[many];
-#pragma unroll
-        for (u32 j = 0; j < many; ++j) {
-          const K h = w.hash(now[i].of[j]);
-          side |= j < live && h == no_hash<K>;
-          bin[j] = bin_of(h, bits);
-        }
-        alike += count_neighbours(counters, bin, live);
-      }
-    }
-  }
-  if (side) w.facts->side = 1;
-  if (threadIdx.x % 32 == 0 && alike) atomicAdd(&w.facts->alike, alike * 32 * many);
-  __syncthreads();
-  for (u32 i = threadIdx.x; i < bins; i += count_threads)
-    if (counted[i]) atomicAdd(counts + i, counted[i]);
-}
-
-// Do so many neighbours have the same bin that it pays to look for warps whose rows all have it?
-template <class K>
-GH_FN bool is_clustered(const group_work<K>& w) {
-  return w.facts->alike > w.n / 8;
-}
-
-// The same of the second pass's bins, where the first pass did not count them.
+// Counts the rows of the second pass's bins, where those were not counted first.
 template <class K>
 __global__ void __launch_bounds__(divide_threads) count_again(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(u32, counted);
@@ -261,16 +166,18 @@ GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
     w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
 }
 
-// What has to be known before rows are divided: frequent keys, and where each bin begins. Each block samples and counts its
-// share of the rows; the last one to end does the rest, so that short columns wait for one kernel, not for three.
-template <class K>
+// What has to be known before rows are divided: frequent keys, and where each bin begins; or few keys, with which no row has
+// to be. Each block samples and counts its share of the rows; the last one to end does the rest, so that short columns wait
+// for one kernel, not for three.
+template <class K, bool ByKeys>
 __global__ void __launch_bounds__(count_threads) survey(const __grid_constant__ group_work<K> w) {
-  GH_DYNAMIC_MEMORY(u32, counted);
+  using block = counting_block<K, ByKeys>;
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
-  sample_share(w);
-  count_rows(w, counted);
+  GH_BLOCK_MEMORY(typename block::counters, counters);
+  block(w, memory, &counters).run();
   if (!all_others_have_ended(&w.facts->surveyed)) return;
-  start_bins(w, some.of);
+  if (!ByKeys || !settle_few(w)) start_bins(w, some.of);
   if (!w.wants.first && !w.wants.value_bytes) number_frequent<scan_threads>(w, some.of);
 }
 
@@ -566,6 +473,8 @@ template <class K, class C, class V, bool Second>
 __global__ void __launch_bounds__(divide_threads, 2) divide(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
+  if constexpr (!Second)
+    if (w.facts->few) return;  // rows stay where they are
   dividing_block<K, C, V, Second>(w, memory, some.of).run();
 }
 

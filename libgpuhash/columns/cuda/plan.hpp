@@ -76,6 +76,7 @@ struct group_plan {
   uint32_t sampled;         // rows of the sample, 0: none is taken
   uint32_t sample_slots;    // a power of two
   uint32_t frequent_slots;  // a power of two, of which at most half are taken
+  uint32_t few_slots;       // the same of the keys of a column that has few; 0: these are not looked for
   uint32_t strips;
   uint32_t tile;  // rows of a tile, where something goes back to them
   uint64_t tiles;
@@ -88,12 +89,15 @@ struct group_plan {
   constexpr uint32_t counted_bits() const { return counted_at_once ? bits : first_bits; }
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
   constexpr uint32_t frequent_places() const { return frequent_slots + 1; }
+  // The same of few keys, which take the place of the frequent ones: as many as either may need.
+  constexpr uint32_t known_places() const { return (few_slots > frequent_slots ? few_slots : frequent_slots) + 1; }
 
   // Offsets of the temporaries: first those that are zero at the start, then those with all bits set, then all others.
-  size_t facts, coarse_count, bin_count, sampled_times, frequent_count, first_bits_at, known;
+  size_t facts, coarse_count, bin_count, coarse_start, coarse_end, bin_start, bin_end;
+  size_t sampled_times, frequent_count, few_count, first_bits_at, known;
   size_t frequent_whole, frequent_real, frequent_high;
-  size_t ones, sampled_keys, frequent, frequent_first, frequent_low;
-  size_t rest, frequent_code, coarse_start, coarse_end, bin_start, bin_end, prefix, strip_total;
+  size_t ones, sampled_keys, frequent, frequent_first, few, few_first, frequent_low;
+  size_t rest, frequent_code, prefix, strip_total;
   size_t coarse_key, coarse_carried, bin_key, bin_carried;
   size_t coarse_place, coarse_run, bin_place, bin_run;
   size_t listed_results;
@@ -123,12 +127,14 @@ inline void plan_passes(group_plan& p, uint64_t n, uint64_t in_tables, uint32_t 
   p.sampled = n < sampled_from ? 0 : n < large_from ? small_sample : large_sample;
   p.sample_slots = 4 * p.sampled;
   p.frequent_slots = most_frequent_slots;
+  p.few_slots = wants.rows || wants.members || n < few_from ? 0 : most_few_slots;
   p.tile = divide_threads * rows_of_divider(key_bytes, wants.carried_bytes(), wants.value_bytes != 0);
   p.tiles = wants.way_back() ? (n + p.tile - 1) / p.tile + (wants.rows || wants.members)
                              : 0;  // a second column begins a new tile
   if (!wants.value_bytes) return;
-  const uint32_t of_one = key_bytes + 4 + (wants.first ? 4 : 0) + wants.total_bytes();
-  while (p.frequent_slots * of_one > most_frequent_bytes) p.frequent_slots /= 2;
+  const uint32_t of_one = key_bytes + 4 + wants.total_bytes(), first = wants.first ? 4 : 0;
+  while (p.frequent_slots * (of_one + first) > most_frequent_bytes) p.frequent_slots /= 2;
+  while (p.few_slots * of_one > most_few_bytes) p.few_slots /= 2;
 }
 
 // How codes or counts find their rows: a place for each row and the runs of each tile, in each pass.
@@ -150,29 +156,32 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   plan_detail::plan_passes(p, n, in_tables ? in_tables : n, key_bytes, wants);
   const bool two = p.second_bits > 0;
   const group_totals& totals = wants.totals;
-  const size_t coarse = p.coarse_bins(), bins = p.bins(), places = p.frequent_places();
+  const size_t coarse = p.coarse_bins(), bins = p.bins(), places = p.known_places(), few = p.few_slots;
   const size_t words = wants.numbered() ? (n + 31) / 32 : 0, amount = wants.value_bytes;
   p.strips = uint32_t((words + words_per_strip - 1) / words_per_strip);
   size_t& end = p.bytes;
   p.facts = take(&end, 256);
   p.coarse_count = take(&end, 4 * coarse);
   p.bin_count = take(&end, 4 * bins);
+  p.coarse_start = take(&end, 4 * coarse);
+  p.coarse_end = take(&end, 4 * coarse);
+  p.bin_start = take(&end, 4 * bins);
+  p.bin_end = take(&end, 4 * bins);
   p.sampled_times = take(&end, 4 * p.sample_slots);
   p.frequent_count = take(&end, 4 * places);
+  p.few_count = take(&end, few ? 4 * (few + 1) : 0);
   p.first_bits_at = take(&end, 4 * words);
   p.known = take(&end, wants.rows ? 8 * p.tiles : 0);
   p.frequent_whole = take(&end, totals.whole ? 8 * places : 0);
   p.frequent_real = take(&end, totals.real ? 8 * places : 0);
   p.frequent_high = take(&end, totals.high ? amount * places : 0);
   p.ones = p.sampled_keys = take(&end, size_t{key_bytes} * p.sample_slots);
-  p.frequent = take(&end, size_t{key_bytes} * p.frequent_slots);
+  p.frequent = take(&end, key_bytes * places);
   p.frequent_first = take(&end, 4 * places);
+  p.few = take(&end, key_bytes * few);
+  p.few_first = take(&end, few ? 4 * (few + 1) : 0);
   p.frequent_low = take(&end, totals.low ? amount * places : 0);
   p.rest = p.frequent_code = take(&end, 4 * places);
-  p.coarse_start = take(&end, 4 * coarse);
-  p.coarse_end = take(&end, 4 * coarse);
-  p.bin_start = take(&end, 4 * bins);
-  p.bin_end = take(&end, 4 * bins);
   p.prefix = take(&end, 8 * words);
   p.strip_total = take(&end, size_t{4} * p.strips);
   // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were. Which

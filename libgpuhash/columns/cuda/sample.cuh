@@ -23,7 +23,7 @@ struct alignas(16) neighbours {
 
 template <class K>
 GH_FN bool frequent_is_used(const group_work<K>& w) {
-  return w.facts->frequent && w.facts->sampled_of_frequent * frequent_share >= w.plan.sampled;
+  return w.facts->few || (w.facts->frequent && w.facts->sampled_of_frequent * frequent_share >= w.plan.sampled);
 }
 
 // The table of frequent keys consists of buckets: a key is in the first slot of its bucket that was empty, or in one of the
@@ -108,12 +108,12 @@ GH_FN void number_frequent(const group_work<K>& w, u32* of_warp) {
     return;
   }
   constexpr u32 each = 4;
-  const u32 slots = frequent_is_used(w) ? w.plan.frequent_slots : 0;
+  const u32 slots = frequent_is_used(w) ? w.frequent_slots() : 0;
   u32 groups = 0;
   const auto number = [&](u32 place, K h) {
     w.frequent_code[place] = groups;
     w.out_keys[groups] = w.unhash(h);
-    if (w.wants.counts) w.out_counts[groups] = 0;
+    if (w.wants.counts) w.out_counts[groups] = w.frequent_count[place];  // 0 so far, unless keys are few
     ++groups;
   };
   u32 all = 0;
@@ -136,7 +136,7 @@ GH_FN void number_frequent(const group_work<K>& w, u32* of_warp) {
   }
   if (threadIdx.x) return;
   groups = all;
-  if (w.facts->side) number(w.plan.frequent_slots, no_hash<K>);
+  if (w.facts->side) number(w.frequent_slots(), no_hash<K>);
   *w.groups = groups;
 }
 

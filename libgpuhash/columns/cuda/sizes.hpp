@@ -34,6 +34,10 @@ constexpr uint32_t bits_counted_at_once = tunable("cuda.group_counted_bits", 14u
 // slots at most, and so many bytes where slots have aggregates.
 constexpr uint32_t most_frequent_slots = tunable("cuda.group_frequent", 4096u);
 constexpr uint32_t most_frequent_bytes = 12 * most_frequent_slots;
+// The keys of a column that has few have a table of so many slots, or with values of so many bytes. Short columns take as long
+// without it.
+constexpr uint32_t most_few_slots = tunable("cuda.group_few", 4096u), most_few_bytes = 20 * most_few_slots;
+constexpr uint64_t few_from = tunable("cuda.group_few_from", uint64_t{1} << 21);  // rows
 constexpr uint32_t small_sample = tunable("cuda.group_sample", 16384u), large_sample = 4 * small_sample;
 constexpr uint64_t sampled_from = 4 * small_sample, large_from = 256 * uint64_t{small_sample};  // rows
 

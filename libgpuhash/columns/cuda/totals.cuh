@@ -278,7 +278,7 @@ GH_FN void give_frequent(const group_work<K>& w, u32 place) {
     return list_group(w, at, first, all);
   }
   const u32 group = atomicAdd(w.groups, 1u);
-  w.out_keys[group] = w.unhash(place < w.plan.frequent_slots ? w.frequent[place] : no_hash<K>);
+  w.out_keys[group] = w.unhash(place < w.frequent_slots() ? w.frequent[place] : no_hash<K>);
   if (w.wants.counts) w.out_counts[group] = all.many;
   give_totals(w.wants, w.results, group, all);
 }

@@ -2,7 +2,8 @@
 //
 //   survey  in one kernel, whose last block to end finds where bins begin:
 //     sample  reads some rows; keys that are frequent among them are held back from the partition   sample.cuh
-//     count   counts the rows of each bin, so that bins have exactly the room that they need         partition.cuh
+//     count   counts the rows of each bin, so that bins have exactly the room that they need             count.cuh
+//             or those of each key, where there are few: then nothing is divided                           few.cuh
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                bins.cuh, table.cuh
 //   match   lists the right rows of each key of a join, for the left rows that have it     match.cuh, lists.cuh
@@ -59,12 +60,15 @@ static_assert(u64(0x4f74430c22a54005ull * 0xff51afd7ed558ccdull) == 1);
 
 // What kernels tell each other.
 struct group_facts {
-  u32 frequent;             // keys in the table of frequent keys
-  u32 sampled_of_frequent;  // sampled rows that have one of them
-  u32 side;                 // 1: a row has the key that marks empty slots
-  u32 listed;               // groups in the lists of first rows and counts
-  u32 alike;                // rows of warps that have the same bin
-  u32 surveyed, strips;     // blocks of survey() and of count_firsts() that have ended
+  u32 frequent;                   // keys in the table of frequent keys
+  u32 sampled_of_frequent;        // sampled rows that have one of them
+  u32 side;                       // 1: a row has the key that marks empty slots
+  u32 listed;                     // groups in the lists of first rows and counts
+  u32 alike;                      // rows of warps that have the same bin
+  u32 few_keys;                   // in the table of all blocks that count by keys
+  u32 many_keys;                  // 1: that table has no room, or that of a block
+  u32 few;                        // 1: it has all keys of the column
+  u32 surveyed, strips, grouped;  // blocks of survey(), count_firsts() and group_bins() that have ended
 };
 
 // The right rows of a join that lists them: none repeats another one, some do, or too many do.
@@ -98,6 +102,8 @@ struct group_work {
   u32* sampled_times;
   K* frequent;
   u32 *frequent_code, *frequent_first, *frequent_count;
+  K* few;  // the keys that blocks have met, with how many rows, and their first ones
+  u32 *few_count, *few_first;
   u32 *coarse_count, *coarse_start, *coarse_end;  // of each bin of the first pass, if there are two
   u32 *bin_count, *bin_start, *bin_end;
   K* coarse_key;
@@ -119,6 +125,7 @@ struct group_work {
   u8* out_members;
   long long *out_counts, *out_codes;
   u32* groups;             // the low half of the caller's number
+  u64* shown;              // NULL, or host memory in which this number is written, too
   long long* group_first;  // the first row of each group, or NULL
   // If codes are first rows: these first rows, the number of pairs of each tile of the second column, and the number of
   // rows of the first column that are not the first of their key. keep: a row of the second column that meets none has
@@ -138,6 +145,11 @@ struct group_work {
   GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }
   // The keys of rows from `row` on, in one of the columns.
   GH_FN const K* keys_from(u32 row) const { return row < split ? keys + row : more + (row - split); }
+  // Of the table of the frequent keys; or of all, where keys are few.
+  GH_FN u32 frequent_slots() const { return facts->few ? plan.few_slots : plan.frequent_slots; }
+  GH_FN u32 frequent_places() const { return frequent_slots() + 1; }
+  // Of the bins whose rows are counted first.
+  GH_FN u32* counts() const { return plan.counted_at_once ? bin_count : coarse_count; }
   GH_FN bool two_passes() const { return plan.second_bits > 0; }
   GH_FN const u32* bin_row() const { return static_cast<const u32*>(bin_carried); }
   // Codes of the rows in bins, or the first rows of their groups, and then of those in the bins of the first pass. They lie
@@ -148,6 +160,13 @@ struct group_work {
   GH_FN u8* bin_member() const { return static_cast<u8*>(bin_carried); }
   GH_FN u8* coarse_member() const { return reinterpret_cast<u8*>(coarse_key); }
 };
+
+// In the order of first appearance, once it is known.
+template <class K>
+GH_FN u32 group_of(const group_work<K>& w, u32 first_row) {
+  const ranked_word word = w.ranked[first_row / 32];
+  return word.before + __popc(word.bits & ((1u << first_row % 32) - 1));
+}
 
 // Takes pieces of a block's memory. Each begins at a multiple of 16 bytes, which some are read and written by.
 constexpr size_t room_of(size_t n, size_t bytes) { return (n * bytes + 15) / 16 * 16; }

@@ -1,0 +1,93 @@
+"""Verbs on long columns of few keys on a GPU, and on columns that only seem to have few."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+cupy = pytest.importorskip("cupy", reason="needs CuPy for arrays on the device")
+pytestmark = pytest.mark.gpu
+N = (1 << 21) + 12345  # rows from which on few keys are looked for, and a last piece that ends before the others
+
+
+def few(rng: np.random.Generator, keys: int) -> Any:
+    return rng.integers(0, keys, N)
+
+
+def rare(rng: np.random.Generator) -> Any:
+    """1,000 keys, and others that are each met once."""
+    column = few(rng, 1000)
+    column[::500] = 10_000 + np.arange(len(column[::500]))
+    return column
+
+
+def at_first(rng: np.random.Generator) -> Any:
+    """1,000 keys, and many in the last rows."""
+    column = few(rng, 1000)
+    column[-9000:] = 10_000 + np.arange(9000)
+    return column
+
+
+COLUMNS = {
+    "one key": lambda rng: few(rng, 1),
+    "16 keys": lambda rng: few(rng, 16),
+    "sorted": lambda rng: np.sort(few(rng, 300)),
+    "1,000 keys": lambda rng: few(rng, 1000),
+    "1,700 keys": lambda rng: few(rng, 1700),
+    "2,300 keys": lambda rng: few(rng, 2300),
+    "rare": rare,
+    "at first": at_first,
+}
+
+
+def column(name: str, dtype: str) -> Any:
+    """A column of such numbers, as keys all over the range of the dtype."""
+    numbers = COLUMNS[name](np.random.default_rng(len(name)))
+    bits = np.dtype(dtype).itemsize * 8
+    odd = 0x9E3779B1 if bits == 32 else 0x9E3779B97F4A7C15
+    return (numbers.astype(f"u{bits // 8}") * np.array(odd, f"u{bits // 8}") - np.array(1, f"u{bits // 8}")).view(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_groups(name: str, dtype: str) -> None:
+    host = column(name, dtype)
+    keys = cupy.asarray(host)
+    wanted, first, inverse, counts = np.unique(host, return_index=True, return_inverse=True, return_counts=True)
+
+    assert (cupy.sort(gh.unique(keys)).get() == wanted).all()
+    distinct, many = gh.value_counts(keys)
+    order = cupy.argsort(distinct)
+    assert (distinct[order].get() == wanted).all()
+    assert (many[order].get() == counts).all()
+
+    codes, distinct = gh.factorize(keys, order="any")
+    assert len(distinct) == len(wanted)
+    assert (distinct[codes].get() == host).all()
+    codes, distinct = gh.factorize(keys)
+    appear = np.argsort(first)
+    assert (distinct.get() == wanted[appear]).all()
+    assert (codes.get() == np.argsort(appear)[inverse]).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("values", ["int64", "float32"])
+def test_aggregates(name: str, dtype: str, values: str) -> None:
+    host = column(name, dtype)
+    amounts = np.random.default_rng(1).integers(-1000, 1000, N).astype(values)
+    wanted, inverse, counts = np.unique(host, return_inverse=True, return_counts=True)
+    sums = np.bincount(inverse, amounts.astype("f8")).astype("i8")  # exact: these are whole numbers
+    lowest = np.full(len(wanted), 1000, values)
+    np.minimum.at(lowest, inverse, amounts)
+
+    distinct, (all_of, least, many) = gh.group_reduce(
+        cupy.asarray(host), cupy.asarray(amounts), ["sum", "min", "count"]
+    )
+    order = cupy.argsort(distinct)
+    assert (distinct[order].get() == wanted).all()
+    assert (all_of[order].get() == sums).all()
+    assert (least[order].get() == lowest).all()
+    assert (many[order].get() == counts).all()
