@@ -208,10 +208,15 @@ def call(name: str, *arguments: Any) -> Any:
         code, *results = getattr(library, name)(*arguments)
     if int(code) == 0:
         return results[0] if results else None
+    raise _failed(name, code)
+
+
+def _failed(name: str, code: Any) -> GpuHashError:
+    library = driver()
     found = library.cuGetErrorString(code)[1]
     sentence = found.decode() if isinstance(found, bytes) else "unknown error"
     out_of_memory = code == library.CUresult.CUDA_ERROR_OUT_OF_MEMORY
-    raise _failure(f"{name} failed: {sentence} ({int(code)})", out_of_memory, int(code) == _NOT_INITIALIZED)
+    return _failure(f"{name} failed: {sentence} ({int(code)})", out_of_memory, int(code) == _NOT_INITIALIZED)
 
 
 @functools.cache
@@ -491,8 +496,13 @@ _core.own_arrays(DeviceArray)
 
 def copy(to: int, source: int, nbytes: int, stream: int) -> None:
     """Queue a copy between any two addresses, of the current device and of the host."""
-    if nbytes:
-        call("cuMemcpyAsync", to, source, nbytes, stream)
+    if not nbytes:
+        return
+    code = driver().cuMemcpyAsync(to, source, nbytes, stream)[
+        0
+    ]  # not by `call`, which takes as long as the copy of a word
+    if code:
+        raise _failed("cuMemcpyAsync", code)
 
 
 def synchronize(device: int, stream: int = 0) -> None:

@@ -314,6 +314,10 @@ def alike_on_device(
     keys: Any, among: Any, nulls: str, floats: str, table: dict[str, Any]
 ) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
     """Two columns of keys for one table, of which one or both are on a GPU."""
+    if {_tensors.library_of(keys), _tensors.library_of(among)} <= {"cupy", "torch"}:
+        column, others = _table_verbs.ready_on_device(keys), _table_verbs.ready_on_device(among)
+        if column and others and column.dtype == others.dtype and column.dtype.kind in "iu":
+            return column, others
     if isinstance(keys, tuple) or isinstance(among, tuple):
         return _rows_alike(keys, among, ("keys", "among"), nulls, floats, table)
     pair = _both_as_bytes(keys, among, ("keys", "among"), nulls, floats, table)
