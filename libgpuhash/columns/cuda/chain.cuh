@@ -28,7 +28,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.frequent_code = words(p.frequent_code);
   w.frequent_first = words(p.frequent_first);
   w.frequent_count = words(p.frequent_count);
-  w.few = hashes(p.few);
+  w.few_key = hashes(p.few_key);
   w.few_count = words(p.few_count);
   w.few_first = words(p.few_first);
   w.coarse_count = words(p.coarse_count);
@@ -158,6 +158,13 @@ void go_back(const launcher& launch, const group_work<K>& w) {
          back_bytes<K, C, false, Lists, Word>(p), w);
 }
 
+// A kernel that looks every row up, if keys are few.
+template <class K>
+void look_up_few(const launcher& launch, void (*kernel)(group_work<K>), const group_work<K>& w, size_t memory) {
+  launch(kernel, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks), divide_threads,
+         memory, w);
+}
+
 // All of a call without values.
 template <class K>
 void find_groups(const group_request& r) {
@@ -170,9 +177,7 @@ void find_groups(const group_request& r) {
     put_in_order<K, nothing>(launch, w);
     if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), frequent_threads, 0, w);
   }
-  if (w.plan.few_slots && r.wants.codes)
-    launch(give_few_codes<K>, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks),
-           divide_threads, few_codes_bytes<K>(w.plan), w);
+  if (w.plan.few_slots && r.wants.codes) look_up_few(launch, give_few_codes<K>, w, few_codes_bytes<K>(w.plan));
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
 
@@ -182,9 +187,7 @@ void reduce_groups(const group_request& r) {
   const launcher launch(r.stream);
   const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
   prepare(launch, r, w);
-  if (w.plan.few_slots)
-    launch(add_few_values<K, V>, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks),
-           divide_threads, few_values_bytes<K, V>(w.plan, w.wants), w);
+  if (w.plan.few_slots) look_up_few(launch, add_few_values<K, V>, w, few_values_bytes<K, V>(w.plan, w.wants));
   r.wants.first ? divide_rows<K, u32, V>(launch, w) : divide_rows<K, V, V>(launch, w);
   if (!r.wants.first) return group<K, V, true, false, false>(launch, w);
   group<K, V, true, true, false>(launch, w);

@@ -199,7 +199,7 @@ class counting_block {
     return at.place;
   }
   GH_FN void enter_all(u32 place, K h) {
-    of_all[place] = enter(w.few, slots, &w.facts->few_keys, h).place;
+    of_all[place] = enter(w.few_key, slots, &w.facts->few_keys, h).place;
     if (of_all[place] != nowhere) return;
     w.facts->many_keys = 1;
     atomicOr(&c.is_full, 1u);
@@ -388,7 +388,7 @@ GH_FN bool settle_few(const group_work<K>& w) {
   const u32 slots = w.plan.few_slots;
   const bool few = !*static_cast<volatile u32*>(&w.facts->many_keys);
   for (u32 i = threadIdx.x; i <= slots; i += count_threads) {
-    const K h = i < slots ? w.few[i] : no_hash<K>;
+    const K h = i < slots ? w.few_key[i] : no_hash<K>;
     const u32 rows = w.few_count[i];
     if (few) {
       if (i < slots) w.frequent[i] = h;

@@ -13,9 +13,9 @@ constexpr u32 begin_each = 8;  // tiles of a block
 
 // A copy of the table, in the memory of a block.
 template <class K>
-class few_keys {
+class few_table {
  public:
-  GH_FN few_keys(const group_work<K>& work, carver& memory)
+  GH_FN few_table(const group_work<K>& work, carver& memory)
       : w(work), slots(work.plan.few_slots), key(memory.take<K>(slots)) {}
   // The barrier after it is the caller's.
   GH_FN void copy() const {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(divide_threads, few_blocks) give_few_codes(con
   GH_DYNAMIC_MEMORY(unsigned char, at);
   if (!w.facts->few) return;
   carver memory(at);
-  const few_keys<K> keys(w, memory);
+  const few_table<K> keys(w, memory);
   u32* const code = memory.take<u32>(w.plan.few_slots + 1);
   keys.copy();
   for (u32 i = threadIdx.x; i <= w.plan.few_slots; i += divide_threads)
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(divide_threads, few_blocks) add_few_values(con
   if (!w.facts->few) return;
   carver memory(at);
   const u32 places = w.plan.few_slots + 1;
-  const few_keys<K> keys(w, memory);
+  const few_table<K> keys(w, memory);
   u32* const rows = memory.take<u32>(places);  // are known
   const auto totals = totals_of<V>::carve(w.wants, memory, places, rows);
   adder<V> of_keys(w.wants, totals, false);

@@ -96,7 +96,7 @@ struct group_plan {
   size_t facts, coarse_count, bin_count, coarse_start, coarse_end, bin_start, bin_end;
   size_t sampled_times, frequent_count, few_count, first_bits_at, known;
   size_t frequent_whole, frequent_real, frequent_high;
-  size_t ones, sampled_keys, frequent, frequent_first, few, few_first, frequent_low;
+  size_t ones, sampled_keys, frequent, frequent_first, few_key, few_first, frequent_low;
   size_t rest, frequent_code, prefix, strip_total;
   size_t coarse_key, coarse_carried, bin_key, bin_carried;
   size_t coarse_place, coarse_run, bin_place, bin_run;
@@ -178,7 +178,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.ones = p.sampled_keys = take(&end, size_t{key_bytes} * p.sample_slots);
   p.frequent = take(&end, key_bytes * places);
   p.frequent_first = take(&end, 4 * places);
-  p.few = take(&end, key_bytes * few);
+  p.few_key = take(&end, key_bytes * few);
   p.few_first = take(&end, few ? 4 * (few + 1) : 0);
   p.frequent_low = take(&end, totals.low ? amount * places : 0);
   p.rest = p.frequent_code = take(&end, 4 * places);

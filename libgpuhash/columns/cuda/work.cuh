@@ -102,7 +102,7 @@ struct group_work {
   u32* sampled_times;
   K* frequent;
   u32 *frequent_code, *frequent_first, *frequent_count;
-  K* few;  // the keys that blocks have met, with how many rows, and their first ones
+  K* few_key;  // the keys that blocks have met, with how many rows, and their first ones
   u32 *few_count, *few_first;
   u32 *coarse_count, *coarse_start, *coarse_end;  // of each bin of the first pass, if there are two
   u32 *bin_count, *bin_start, *bin_end;
