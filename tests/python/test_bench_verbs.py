@@ -1,5 +1,6 @@
 """The benchmark of the verbs: its rows, and that a wrong result ends it."""
 
+import itertools
 import json
 import sys
 import types
@@ -151,3 +152,28 @@ def test_a_wrong_result_ends_it(alone, tmp_path, monkeypatch, verb, spoil):
     monkeypatch.setitem(verbs.OURS, verb, lambda c, on: spoil(right(c, on)))
     with pytest.raises(AssertionError, match=f"{verb} of Zipf 1.05: a wrong result"):
         verbs.main(["--n", "512", "--verb", verb, "--distribution", "Zipf 1.05", "--output", str(tmp_path)])
+
+
+class _Card:
+    """A device whose calls take what they return, in seconds."""
+
+    name = "cuda"
+    xp = types.SimpleNamespace(get_default_memory_pool=lambda: types.SimpleNamespace(free_all_blocks=lambda: None))
+
+    def wait(self):
+        pass
+
+    def time(self, call):
+        return call()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "turns", "least"), [(0.0005, ["ours", "theirs", "ours"], 200), (0.02, ["ours", "theirs"], 5)]
+)
+def test_short_calls_on_a_card_are_measured_again_in_the_reverse_order(seconds, turns, least):
+    ran = []
+    whose = {who: lambda who=who: ran.append(who) or seconds for who in ("ours", "theirs")}
+    found = verbs.in_turn(whose, _Card(), {}, 5)
+    assert [who for who, _ in itertools.groupby(ran)] == turns
+    assert all(len(measured) >= least and set(measured) == {seconds} for measured in found.values())
+    assert len(found["ours"]) == len(found["theirs"])

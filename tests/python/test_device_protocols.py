@@ -277,6 +277,8 @@ def test_errors_of_memory_name_the_way_out(cuda, monkeypatch, memory):
     cuda.driver.cuMemcpyAsync = lambda *arguments: (2,)
     with pytest.raises(gh.NoMemory, match="torch keeps"):
         _cuda.call("cuMemcpyAsync", 1, 2, 3, 0)
+    with pytest.raises(gh.NoMemory, match=r"cuMemcpyAsync failed: .*\(2\); torch keeps"):
+        _cuda.copy(1, 2, 3, 0)
 
     class Short(type(memory)):
         def allocate(self, nbytes, alignment, stream):

@@ -83,6 +83,7 @@ MUTANTS = [
     Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # few keys
     Mutant("tried-keys-of-one-block", COUNT, "if (key[i] != no_hash<K>) enter_all(i, key[i]);", ";"),
+    Mutant("each-thread-decides", COUNT, "__syncthreads_or(are_many)", "are_many"),
     Mutant("new-key-of-one-block", COUNT, "if (Shared && at.is_new) enter_all(at.place, h);", ";"),
     Mutant("no-room-for-all", COUNT, "if (of_all[place] != nowhere) return;", "return;"),
     Mutant("no-room-in-the-block", COUNT, "missed || many_keys", "many_keys"),

@@ -11,9 +11,8 @@
 
 namespace gpuhash::columns {
 
-constexpr u32 count_each = 8;   // rows of a thread at a time
-constexpr u32 few_probes = 64;  // slots
-constexpr u32 nowhere = ~0u;    // instead of a place in a table
+constexpr u32 count_each = 8;  // rows of a thread at a time
+constexpr u32 nowhere = ~0u;   // instead of a place in a table
 
 // The keys of rows from `row` on, of a column of n rows: those behind its end are 0. aligned: does the column begin at a
 // multiple of 16 bytes?
@@ -27,9 +26,9 @@ GH_FN neighbours<K> neighbours_at(const K* keys, u64 row, u64 n, bool aligned) {
   return some;
 }
 
-// Adds 1 to the counter of each of `live` bins, or keys, in the memory of the block. Neighbours often have the same one in
-// columns that are sorted, and hardware would serve them one after the other. All lanes of the warp call. Returns whether
-// all of the warp are alike.
+// Adds 1 to the counter of each of `live` bins in the memory of the block. Neighbours often have the same one in columns
+// that are sorted, and hardware would serve them one after the other. All lanes of the warp call. Returns whether all
+// bins of the warp are alike.
 template <u32 Many>
 GH_FN bool count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
   const u32 first = __shfl_sync(whole_warp, bin[0], 0);
@@ -177,7 +176,8 @@ class counting_block {
       atomicOr(&c.is_full, 1u);
     }
     __syncthreads();
-    if (c.is_full || c.keys + c.once * (c.once - 1) / 2 / (c.twice + 1) > slots / 2) return false;
+    const bool are_many = c.is_full || c.keys + c.once * (c.once - 1) / 2 / (c.twice + 1) > slots / 2;
+    if (__syncthreads_or(are_many)) return false;  // all threads have read this, before one finds no room below
     for (u32 i = me; i < slots; i += count_threads)
       if (key[i] != no_hash<K>) enter_all(i, key[i]);
     clear(count, slots + 1, 0u);
@@ -368,9 +368,9 @@ class counting_block {
   const u32 me, slots, bits;
   carver memory;
   u32* const counted;  // rows of bins; or instead:
-  K* const key;        // the keys that the block has met,
-  u32 *const count, *const of_all,
-                        *const first;  // with how many rows, their places in the table of all blocks, and first rows
+  // The keys that the block has met, with how many rows, their places in the table of all blocks, and their first rows.
+  K* const key;
+  u32 *const count, *const of_all, *const first;
   counters& c;
   u32 alike = 0;  // rows of warps that have one bin or key
 };

@@ -37,6 +37,7 @@ constexpr uint32_t most_frequent_bytes = 12 * most_frequent_slots;
 // The keys of a column that has few have a table of so many slots, or with values of so many bytes. Short columns take as long
 // without it.
 constexpr uint32_t most_few_slots = tunable("cuda.group_few", 4096u), most_few_bytes = 20 * most_few_slots;
+constexpr uint32_t few_probes = tunable("cuda.group_few_probes", 64u);            // slots in which a key may be
 constexpr uint64_t few_from = tunable("cuda.group_few_from", uint64_t{1} << 21);  // rows
 constexpr uint32_t small_sample = tunable("cuda.group_sample", 16384u), large_sample = 4 * small_sample;
 constexpr uint64_t sampled_from = 4 * small_sample, large_from = 256 * uint64_t{small_sample};  // rows
