@@ -456,10 +456,18 @@ inline u64 bytes_of_device() {
 inline constexpr u64 share_kept = 8;  // of it, one part of so many stays with the pool of each module
 
 // Kernels of one chain: each may begin to be set up before the one before it has ended, and waits for that here, first of all.
+GH_FN void wait_for_the_one_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The same, and blocks of the next kernel may wait beside those of this one. Where they take much of a multiprocessor they had
+// better come when these have ended.
 GH_FN void after_the_one_before() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+  wait_for_the_one_before();
 }
 
 // Queue a kernel. Returns 0 or a CUDA error code. By a call, since <<<>>> passes its arguments through the runtime twice.
@@ -493,7 +501,7 @@ int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, voi
   if (const int e = allow_bytes(kernel, bytes)) return e;
   return launch_bytes(kernel, blocks, threads, bytes, stream, arguments...);
 }
-// Was this module's code compiled for processors on which after_the_one_before() waits? Code for older ones may run on a newer
+// Was this module's code compiled for processors on which wait_for_the_one_before() waits? Code for older ones may run on a newer
 // one, and does not. Asked once for each device, of any kernel.
 inline bool chains(const void* kernel) {
   constexpr int most = 64;
@@ -507,7 +515,7 @@ inline bool chains(const void* kernel) {
   known[device].store(does ? 2 : 1, std::memory_order_relaxed);
   return does;
 }
-// The same of a kernel of few blocks that calls after_the_one_before(), right behind one that does so, too.
+// launch_with() of a kernel that waits for the one before, right behind one that does so, too.
 template <class... P>
 int launch_next(void (*kernel)(P...), u32 blocks, u32 threads, size_t bytes, void* stream,
                 const std::type_identity_t<P>&... arguments) {

@@ -1,5 +1,6 @@
 """The kernels behind verbs on a column compile, and keep what they work on in registers."""
 
+import re
 import subprocess
 
 import pytest
@@ -48,3 +49,22 @@ def test_registers(tmp_path, name, least, frame):
         for kernel, used in kernels.items()
         if used.stack > max((bytes_of for name, bytes_of in most.items() if name in kernel), default=0)
     ] == []
+
+
+def test_kernels_of_a_chain_wait_first():
+    """What `launch.next` starts is set up before the kernel ahead of it has ended, and may read nothing until then."""
+    texts = {path.name: path.read_text() for path in FOLDER.glob("*.cu*")}
+    chained = {name for text in texts.values() for name in re.findall(r"launch\.next\((\w+)", text)} - {"kernel"}
+    assert len(chained) >= 15
+    bodies = [
+        kernel
+        for text in texts.values()
+        for kernel in re.findall(r"__global__ void .*?\n?.*?(\w+)\((?:[^()]|\([^()]*\))*\) \{\n(.*)\n", text)
+    ]
+    waits = {name for name, first in bodies if first == "  wait_for_the_one_before();"}
+    assert chained <= waits
+    assert {
+        "give_few_codes",
+        "add_few_values",
+        "set_temporaries",
+    } <= waits  # those behind `look_up_few`, and the first one

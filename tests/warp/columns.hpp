@@ -79,6 +79,7 @@ inline vector<column> columns(size_t n, u32 key_bytes, u64 seed, random_numbers&
   }
   if (n) all[6].keys[n / 2] = key_of(most, seed, key_bytes);  // the hash that marks an empty slot
   if (n > 8) all[11].keys[n / 2] = all[12].keys[n / 3] = key_of(most, seed, key_bytes);
+  if (n > 8) all[11].keys[n / 5] = all[11].keys[n - 1] = key_of(most, seed, key_bytes);
   if (n > 8) all[4].keys[n / 3] = all[4].keys[1] = key_of(most, seed, key_bytes);
   return all;
 }

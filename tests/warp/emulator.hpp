@@ -28,6 +28,7 @@ namespace emulated {
 
 // Which planted mistake is switched on (noticing.py); 0: none.
 inline const int mutant = getenv("GPUHASH_WARP_MUTANT") ? atoi(getenv("GPUHASH_WARP_MUTANT")) : 0;
+inline uint64_t waits;      // of threads, for the kernel before theirs
 inline bool came_to[1024];  // the mistakes at whose places the section has been
 
 // Is planted mistake `number` switched on? Stands at the place of each.

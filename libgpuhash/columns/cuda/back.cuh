@@ -173,6 +173,7 @@ class returning_block {
 
 template <class K, class C, bool Second, bool Lists = false, class Word = u32>
 __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   if (w.facts->few) return;  // rows have their codes, or nothing goes back
@@ -182,6 +183,7 @@ __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const 
 // If counts go back: the counts of frequent keys.
 template <class K>
 __global__ void __launch_bounds__(frequent_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   const u32 key = blockIdx.x * frequent_threads + threadIdx.x;
   if (key >= w.frequent_places() || w.frequent_first[key] == no_row) return;
   w.out_counts[group_of(w, w.frequent_first[key])] = w.frequent_count[key];

@@ -234,6 +234,7 @@ class grouping_block : bin_table<K, is_there<V>> {
 template <class K, class V, bool Counts, bool First, bool Codes>
 __global__ void __launch_bounds__(bin_threads, grouping_block<K, V, Counts, First, Codes>::resident())
     group_bins(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   using block = grouping_block<K, V, Counts, First, Codes>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);

@@ -88,10 +88,12 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
          reinterpret_cast<unsigned long long*>(r.groups));
   constexpr uint64_t piece = count_threads * count_each;
   const unsigned blocks = launch.blocks((w.n + piece - 1) / piece, 1);
-  if (p.few_slots)
-    launch(survey<K, true>, blocks, count_threads, counting_block<K, true>::bytes(p, w.wants), w);
+  const bool codes_at_once = p.few_slots && w.wants.codes_at_once();
+  if (codes_at_once) launch.next(code_few<K>, blocks, count_threads, met_keys<K, true>::bytes(p.few_slots), w);
+  if (p.few_slots && !codes_at_once)
+    launch.next(survey<K, true>, blocks, count_threads, counting_block<K, true>::bytes(p, w.wants), w);
   else
-    launch(survey<K, false>, blocks, count_threads, counting_block<K, false>::bytes(p, w.wants), w);
+    launch.next(survey<K, false>, blocks, count_threads, counting_block<K, false>::bytes(p, w.wants), w);
 }
 
 // C: the type of the word that travels along with keys, V: the type of values.
@@ -99,24 +101,24 @@ template <class K, class C, class V>
 void divide_rows(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const auto tiles_of = [&](u32 tile) { return (uint64_t{w.n} + tile - 1) / tile; };
-  launch(divide<K, C, V, false>, launch.blocks(tiles_of(divide_tile<K, C, V>), 2), divide_threads,
-         divide_memory<K, C, V, false>::bytes(p, w.wants), w);
+  launch.next(divide<K, C, V, false>, launch.blocks(tiles_of(divide_tile<K, C, V>), 2), divide_threads,
+              divide_memory<K, C, V, false>::bytes(p, w.wants), w);
   if (!p.second_bits) return;
   const size_t coarse = p.coarse_bins(), fine = size_t{1} << p.second_bits;
   if (!p.counted_at_once) {
     const unsigned blocks = launch.blocks(tiles_of(divide_tile<K, nothing, nothing>) + coarse, 2);
-    launch(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
-    launch(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
-           w.bin_end);
+    launch.next(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
+    launch.next(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
+                w.bin_end);
   }
-  launch(divide<K, C, nothing, true>, launch.blocks(tiles_of(divide_tile<K, C, nothing>) + coarse, 2), divide_threads,
-         divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
+  launch.next(divide<K, C, nothing, true>, launch.blocks(tiles_of(divide_tile<K, C, nothing>) + coarse, 2),
+              divide_threads, divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
 }
 
 template <class K, class V, bool Counts, bool First, bool Codes>
 void group(const launcher& launch, const group_work<K>& w) {
-  launch(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
-         grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
+  launch.next(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
+              grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
 }
 template <class K>
 void group_all(const launcher& launch, const group_work<K>& w) {
@@ -135,15 +137,15 @@ void group_all(const launcher& launch, const group_work<K>& w) {
 template <class K, class V>
 void put_in_order(const launcher& launch, const group_work<K>& w) {
   const unsigned blocks = launch.blocks((uint64_t{w.n} + order_threads - 1) / order_threads, 8);
-  launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
-  launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
+  launch.next(count_firsts<K>, w.plan.strips, order_threads, 0, w);
+  launch.next(give_in_order<K>, w.plan.strips, order_threads, 0, w);
   if (!w.wants.listed()) return;
   // Only the device knows which of two ways a single result is written: the kernels of the other way return at once.
   const bool several = w.wants.results_listed() > 1;
-  if (!several) launch(give_listed<K, V, false>, blocks, order_threads, 0, w);
+  if (!several) launch.next(give_listed<K, V, false>, blocks, order_threads, 0, w);
   if (!several && w.n <= few_rows) return;
-  launch(find_listed<K>, blocks, order_threads, 0, w);
-  launch(give_listed<K, V, true>, blocks, order_threads, 0, w);
+  launch.next(find_listed<K>, blocks, order_threads, 0, w);
+  launch.next(give_listed<K, V, true>, blocks, order_threads, 0, w);
 }
 
 // C: the word that traveled along with keys.
@@ -152,17 +154,17 @@ void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile;
   if (p.second_bits)
-    launch(bring_back<K, C, true, Lists, Word>, launch.blocks(tiles + p.coarse_bins(), back_blocks), divide_threads,
-           back_bytes<K, C, true, Lists, Word>(p), w);
-  launch(bring_back<K, C, false, Lists, Word>, launch.blocks(tiles, back_blocks), divide_threads,
-         back_bytes<K, C, false, Lists, Word>(p), w);
+    launch.next(bring_back<K, C, true, Lists, Word>, launch.blocks(tiles + p.coarse_bins(), back_blocks),
+                divide_threads, back_bytes<K, C, true, Lists, Word>(p), w);
+  launch.next(bring_back<K, C, false, Lists, Word>, launch.blocks(tiles, back_blocks), divide_threads,
+              back_bytes<K, C, false, Lists, Word>(p), w);
 }
 
 // A kernel that looks every row up, if keys are few.
 template <class K>
 void look_up_few(const launcher& launch, void (*kernel)(group_work<K>), const group_work<K>& w, size_t memory) {
-  launch(kernel, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks), divide_threads,
-         memory, w);
+  launch.next(kernel, launch.blocks((uint64_t{w.n} + divide_threads - 1) / divide_threads, few_blocks), divide_threads,
+              memory, w);
 }
 
 // All of a call without values.
@@ -175,9 +177,10 @@ void find_groups(const group_request& r) {
   group_all(launch, w);
   if (r.wants.first) {
     put_in_order<K, nothing>(launch, w);
-    if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), frequent_threads, 0, w);
+    if (r.wants.counts_go_back()) launch.next(give_frequent_counts<K>, frequent_blocks(w), frequent_threads, 0, w);
   }
-  if (w.plan.few_slots && r.wants.codes) look_up_few(launch, give_few_codes<K>, w, few_codes_bytes<K>(w.plan));
+  if (w.plan.few_slots && r.wants.codes && !r.wants.codes_at_once())
+    look_up_few(launch, give_few_codes<K>, w, few_codes_bytes<K>(w.plan));
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
 

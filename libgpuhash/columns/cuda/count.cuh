@@ -7,24 +7,9 @@
 #pragma once
 #include <algorithm>
 
-#include "libgpuhash/columns/cuda/sample.cuh"
+#include "libgpuhash/columns/cuda/met.cuh"
 
 namespace gpuhash::columns {
-
-constexpr u32 count_each = 8;  // rows of a thread at a time
-constexpr u32 nowhere = ~0u;   // instead of a place in a table
-
-// The keys of rows from `row` on, of a column of n rows: those behind its end are 0. aligned: does the column begin at a
-// multiple of 16 bytes?
-template <class K>
-GH_FN neighbours<K> neighbours_at(const K* keys, u64 row, u64 n, bool aligned) {
-  constexpr u32 many = neighbours<K>::many;
-  if (aligned && row + many <= n) return *reinterpret_cast<const neighbours<K>*>(keys + row);
-  neighbours<K> some;
-#pragma unroll
-  for (u32 i = 0; i < many; ++i) some.of[i] = row + i < n ? keys[row + i] : 0;
-  return some;
-}
 
 // Adds 1 to the counter of each of `live` bins in the memory of the block. Neighbours often have the same one in columns
 // that are sorted, and hardware would serve them one after the other. All lanes of the warp call. Returns whether all
@@ -49,103 +34,34 @@ GH_FN bool count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
   return false;
 }
 
-// The place of a key, which comes into the table while that has room; else `nowhere`. The table consists of buckets: a key is
-// in the first slot that was empty, from its bucket on. keys: how many there are.
-struct entered {
-  u32 place;
-  bool is_new;
-};
-template <class K>
-GH_FN entered enter(K* table, u32 slots, u32* keys, K h) {
-  u32 at = frequent_bucket(slots, h);
-#pragma unroll 1
-  for (u32 i = 0; i < few_probes; ++i, at = (at + 1) & (slots - 1)) {
-    K there = static_cast<volatile K*>(table)[at];
-    if (there == no_hash<K>) {
-      if (*static_cast<volatile u32*>(keys) >= slots / 8 * 5) break;
-      there = swap_if(table + at, no_hash<K>, h);
-      if (there == no_hash<K>) {
-        atomicAdd(keys, 1u);
-        return {at, true};
-      }
-    }
-    if (there == h) return {at, false};
-  }
-  return {nowhere, false};
-}
-
-// Rows that a block counts. A thread takes neighbouring ones, and has the next ones on their way meanwhile.
-template <class K>
-class counted_rows {
- public:
-  static constexpr u32 many = neighbours<K>::many, each = count_each / many;
-  static constexpr u64 piece = u64(count_threads) * count_each;
-
-  GH_FN counted_rows(const K* a_column, u64 rows)
-      : column(a_column), n(rows), from(blockIdx.x * piece), aligned(uintptr_t(a_column) % 16 == 0) {
-    load(from);
-  }
-  GH_FN bool left() const { return from < n; }
-  // The next ones become those that are here.
-  GH_FN void take() {
-#pragma unroll
-    for (u32 i = 0; i < each; ++i) now[i] = next[i];
-    load(from + gridDim.x * piece);
-  }
-  GH_FN void go_on() { from += gridDim.x * piece; }
-  GH_FN u64 row(u32 i) const { return from + (i * count_threads + threadIdx.x) * many; }
-  // How many of the neighbours are there.
-  GH_FN u32 live(u32 i) const { return row(i) < n ? u32(min(u64(many), n - row(i))) : 0; }
-  // Are all rows of the piece there?
-  GH_FN bool whole() const { return from + piece <= n; }
-
-  neighbours<K> now[each], next[each];
-
- private:
-  GH_FN void load(u64 at) {
-#pragma unroll
-    for (u32 i = 0; i < each; ++i)
-      next[i] = neighbours_at(column, at + (i * count_threads + threadIdx.x) * many, n, aligned);
-  }
-
-  const K* column;
-  u64 n, from;
-  bool aligned;
-};
-
 // ByKeys: the column may have few keys.
 template <class K, bool ByKeys>
 class counting_block {
-  using rows = counted_rows<K>;
+  using rows = read_rows<K>;
+  using met_by = met_keys<K, false>;
   static constexpr u32 many = rows::many, each = rows::each;
 
  public:
-  struct counters {
-    u32 keys, once, twice, is_full;  // keys in the table; those of one tried row, and of two
-  };
+  using counters = typename met_by::counters;
   static size_t bytes(const group_plan& p, const group_wants& wants) {
     const size_t slots = p.few_slots, of_bins = size_t{4} * p.columns << p.counted_bits();
-    const size_t of_keys = ByKeys ? room_of(slots, sizeof(K)) + (wants.first ? 3 : 2) * room_of(slots + 1, 4) : 0;
+    const size_t of_keys = ByKeys ? met_by::bytes(slots) + (wants.first ? room_of(slots + 1, 4) : 0) : 0;
     return std::max(of_bins, of_keys);
   }
 
   GH_FN counting_block(const group_work<K>& work, unsigned char* at, counters* some)
       : w(work),
         me(threadIdx.x),
-        slots(work.plan.few_slots),
         bits(work.plan.counted_bits()),
         memory(at),
         counted(reinterpret_cast<u32*>(at)),
-        key(memory.take<K>(slots)),
-        count(memory.take<u32>(slots + 1)),
-        of_all(memory.take<u32>(slots + 1)),
-        first(memory.take<u32>(slots + 1)),
-        c(*some) {}
+        met(work, memory, some),
+        first(memory.take<u32>(met.slots + 1)) {}
 
   GH_FN void run() {
     rows some(w.keys, w.split);
     bool done = false;
-    if (ByKeys && are_few())
+    if (ByKeys && met.are_few())
       done = count_keys(some);
     else
       clear_bins();
@@ -158,67 +74,21 @@ class counting_block {
  private:
   // ---- by keys -------------------------------------------------------------------------------------------------------
 
-  // So many rows of the column, the same in all blocks, say whether it pays to begin: by how many keys they have, and by how many
-  // more there are at least, of which no row was met (Chao 1984: by those of one row, and of two).
-  GH_FN bool are_few() {
-    const u32 tried = min(count_threads, w.n);
-    const K k = me < tried ? w.keys[reduce(mix(~me), w.n)] : 0;
-    clear(key, slots, no_hash<K>);
-    clear(count, slots + 1, 0u);
-    if (me == 0) c = {};
-    __syncthreads();
-    const u32 place = me < tried ? place_of<false>(w.hash(k)) : nowhere;
-    if (place != nowhere) {
-      const u32 before = atomicAdd(count + place, 1u);
-      if (before < 2) atomicAdd(&c.once, before == 0 ? 1u : ~0u);
-      if (before == 1 || before == 2) atomicAdd(&c.twice, before == 1 ? 1u : ~0u);
-    } else if (me < tried) {
-      atomicOr(&c.is_full, 1u);
-    }
-    __syncthreads();
-    const bool are_many = c.is_full || c.keys + c.once * (c.once - 1) / 2 / (c.twice + 1) > slots / 2;
-    if (__syncthreads_or(are_many)) return false;  // all threads have read this, before one finds no room below
-    for (u32 i = me; i < slots; i += count_threads)
-      if (key[i] != no_hash<K>) enter_all(i, key[i]);
-    clear(count, slots + 1, 0u);
-    if (w.wants.first) clear(first, slots + 1, no_row);
-    __syncthreads();
-    return true;
-  }
-  template <class Word>
-  GH_FN void clear(Word* words, u32 n, Word word) const {
-    for (u32 i = me; i < n; i += count_threads) words[i] = word;
-  }
-
-  // Shared: a new key comes into the table of all blocks, too.
-  template <bool Shared>
-  GH_FN u32 place_of(K h) {
-    if (h == no_hash<K>) return slots;
-    const entered at = enter(key, slots, &c.keys, h);
-    if (Shared && at.is_new) enter_all(at.place, h);
-    return at.place;
-  }
-  GH_FN void enter_all(u32 place, K h) {
-    of_all[place] = enter(w.few_key, slots, &w.facts->few_keys, h).place;
-    if (of_all[place] != nowhere) return;
-    w.facts->many_keys = 1;
-    atomicOr(&c.is_full, 1u);
-  }
-
   // Returns whether the tables had room to the end. If not, keys have been counted by their bins since, and the rows after
   // these are still to be counted.
   GH_FN bool count_keys(rows& some) {
+    if (w.wants.first) met.clear(first, met.slots + 1, no_row);
+    __syncthreads();
     u32 missed = 0;  // rows of this thread, by their numbers
     while (some.left()) {
       const u32 many_keys = *static_cast<volatile u32*>(&w.facts->many_keys);
       some.take();
       missed = count_piece(some);
       some.go_on();
-      if (missed || many_keys) atomicOr(&c.is_full, 1u);
-      if (__any_sync(whole_warp, *static_cast<volatile u32*>(&c.is_full))) break;
+      if (met.is_full(many_keys)) break;
     }
     __syncthreads();
-    if (!c.is_full) return true;
+    if (!met.was_full()) return true;
     keys_to_bins();
 #pragma unroll
     for (u32 i = 0; i < count_each; ++i)
@@ -236,7 +106,7 @@ class counting_block {
       u32 place[count_each];
 #pragma unroll
       for (u32 i = 0; i < count_each; ++i) {
-        place[i] = find(h[i], 0);
+        place[i] = met.find(h[i], 0);
         left |= u32(place[i] == nowhere) << i;
       }
 #pragma unroll
@@ -252,8 +122,7 @@ class counting_block {
 #pragma unroll
       for (u32 x = 1; x < count_each; ++x)
         if (i == x) of_row = h[x];
-      u32 at = find(of_row, 1);
-      if (at == nowhere) at = place_of<true>(of_row);
+      const u32 at = met.find_or_enter(of_row);
       if (at == nowhere)
         missed |= 1u << i;
       else
@@ -261,16 +130,6 @@ class counting_block {
     }
     __syncwarp();
     return missed;
-  }
-  // The place of a key in its bucket, or in one of those behind it; or `nowhere`.
-  GH_FN u32 find(K h, u32 bucket) const {
-    const u32 at = (frequent_bucket(slots, h) + bucket * many) & (slots - 1);
-    const neighbours<K> there = *reinterpret_cast<const neighbours<K>*>(key + at);
-    u32 place = nowhere;
-#pragma unroll
-    for (u32 j = 0; j < many; ++j)
-      if (there.of[j] == h) place = at + j;
-    return h == no_hash<K> ? nowhere : place;
   }
   // place: of the keys of neighbours, of which `row` is the first one.
   GH_FN void count_found(const u32* place, u64 row) {
@@ -289,7 +148,7 @@ class counting_block {
   }
   // Rows of a key, of which this is the first one.
   GH_FN void add(u32 place, u32 rows_of_key, u64 row) {
-    atomicAdd(count + place, rows_of_key);
+    atomicAdd(met.count + place, rows_of_key);
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, u32(row));
   }
 
@@ -301,10 +160,10 @@ class counting_block {
 #pragma unroll
     for (u32 i = 0; i < of_thread; ++i) {
       const u32 slot = i * count_threads + me;
-      h[i] = slot < slots ? key[slot] : no_hash<K>;
-      rows_of[i] = h[i] != no_hash<K> ? count[slot] : 0;
+      h[i] = slot < met.slots ? met.key[slot] : no_hash<K>;
+      rows_of[i] = h[i] != no_hash<K> ? met.count[slot] : 0;
     }
-    if (me == 0 && count[slots]) w.facts->side = 1;  // its rows never come into a bin
+    if (me == 0 && met.count[met.slots]) w.facts->side = 1;  // its rows never come into a bin
     clear_bins();
 #pragma unroll
     for (u32 i = 0; i < of_thread; ++i)
@@ -312,11 +171,11 @@ class counting_block {
   }
 
   GH_FN void give_keys() {
-    for (u32 slot = me; slot <= slots; slot += count_threads) {
-      if (!count[slot]) continue;
-      const u32 place = slot < slots ? of_all[slot] : slots;
-      if (slot == slots) w.facts->side = 1;
-      atomicAdd(w.few_count + place, count[slot]);
+    for (u32 slot = me; slot <= met.slots; slot += count_threads) {
+      if (!met.count[slot]) continue;
+      const u32 place = slot < met.slots ? met.of_all[slot] : slot;
+      if (slot == met.slots) w.facts->side = 1;
+      atomicAdd(w.few_count + place, met.count[slot]);
       if (w.wants.first) atomicMin(w.few_first + place, first[slot]);
     }
     if (me % 32 == 0 && alike) atomicAdd(&w.facts->alike, alike);
@@ -365,14 +224,12 @@ class counting_block {
   }
 
   const group_work<K>& w;
-  const u32 me, slots, bits;
+  const u32 me, bits;
   carver memory;
   u32* const counted;  // rows of bins; or instead:
-  // The keys that the block has met, with how many rows, their places in the table of all blocks, and their first rows.
-  K* const key;
-  u32 *const count, *const of_all, *const first;
-  counters& c;
-  u32 alike = 0;  // rows of warps that have one bin or key
+  met_by met;
+  u32* const first;  // rows of keys
+  u32 alike = 0;     // rows of warps that have one bin or key
 };
 
 // Do so many neighbours have the same bin that it pays to look for warps whose rows all have it?

@@ -1,7 +1,7 @@
 // Groups of a column on a CUDA device: a column of few keys, whose groups are known once its rows are counted (count.cuh).
 //
 // The table of its keys fits the memory of a block: each row is looked up there, for its code or its value, and rows are
-// moved nowhere.
+// moved nowhere. Codes in any order are given while the keys are met: this takes one kernel, which reads the column once.
 #pragma once
 #include "libgpuhash/columns/cuda/count.cuh"
 #include "libgpuhash/columns/cuda/totals.cuh"
@@ -69,6 +69,7 @@ size_t few_codes_bytes(const group_plan& p) {
 }
 template <class K>
 __global__ void __launch_bounds__(divide_threads, few_blocks) give_few_codes(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, at);
   if (!w.facts->few) return;
   carver memory(at);
@@ -84,6 +85,98 @@ __global__ void __launch_bounds__(divide_threads, few_blocks) give_few_codes(con
                             });
 }
 
+// Rows get codes as they are read: keys are numbered in the order in which blocks meet them. If a table has no room, what was
+// written is overwritten by the kernels of other columns, which do nothing else.
+template <class K>
+class coding_block {
+  static constexpr u32 at_once = 2;  // codes that a thread writes
+  using rows = read_rows<K, at_once>;
+  using numbered = met_keys<K, true>;
+
+ public:
+  using counters = typename numbered::counters;
+  GH_FN coding_block(const group_work<K>& work, carver memory, counters* some) : w(work), met(work, memory, some) {}
+
+  GH_FN void run() {
+    if (!met.are_few()) {
+      w.facts->many_keys = 1;
+      return;
+    }
+    __syncthreads();
+    const bool aligned = uintptr_t(w.out_codes) % sizeof(codes) == 0;
+    for (rows some(w.keys, w.n); some.left(); some.go_on()) {
+      const u32 many_keys = *static_cast<volatile u32*>(&w.facts->many_keys);
+      some.take();
+      give(some, aligned);
+      if (met.is_full(many_keys)) break;
+    }
+  }
+
+ private:
+  struct alignas(16) codes {
+    long long of[at_once];
+  };
+
+  // Most keys are found by one read, the others one after the other, and those of the last piece, which may end before. All lanes
+  // of a warp call.
+  GH_FN void give(const rows& some, bool aligned) {
+    u32 code[count_each], left = 0;
+    const bool whole = some.whole();
+    if (whole) {
+      u32 place[count_each];
+#pragma unroll
+      for (u32 i = 0; i < count_each; ++i) place[i] = met.find(w.hash(key_of(some, i)), 0);
+#pragma unroll
+      for (u32 i = 0; i < count_each; ++i) {
+        code[i] = nowhere;
+        if (place[i] != nowhere) code[i] = static_cast<volatile u32*>(met.of_all)[place[i]];
+        left |= u32(code[i] == nowhere) << i;
+      }
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < count_each; ++i) left |= u32(i % at_once < some.live(i / at_once)) << i;
+    }
+#pragma unroll 1
+    for (; left; left &= left - 1) {
+      const u32 i = __ffs(left) - 1;
+      K k = key_of(some, 0);
+#pragma unroll
+      for (u32 x = 1; x < count_each; ++x)
+        if (i == x) k = key_of(some, x);
+      const u32 place = met.find_or_enter(w.hash(k)), number = place == nowhere ? 0 : met.number_at(met.of_all + place);
+#pragma unroll
+      for (u32 x = 0; x < count_each; ++x)
+        if (i == x) code[x] = number;
+    }
+    __syncwarp();
+    if (whole && aligned) {
+#pragma unroll
+      for (u32 i = 0; i < count_each; i += at_once)
+        *reinterpret_cast<codes*>(w.out_codes + some.row(i / at_once)) = {code[i], code[i + 1]};
+    } else {
+#pragma unroll
+      for (u32 i = 0; i < count_each; ++i)
+        if (i % at_once < some.live(i / at_once)) w.out_codes[some.row(i / at_once) + i % at_once] = code[i];
+    }
+  }
+  GH_FN static K key_of(const rows& some, u32 i) { return some.now[i / at_once].of[i % at_once]; }
+
+  const group_work<K>& w;
+  numbered met;
+};
+template <class K>
+__global__ void __launch_bounds__(count_threads) code_few(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  using block = coding_block<K>;
+  GH_BLOCK_MEMORY(typename block::counters, some);
+  block(w, carver(memory), &some).run();
+  if (!all_others_have_ended(&w.facts->coded) || threadIdx.x) return;
+  if (*static_cast<volatile u32*>(&w.facts->many_keys)) return;
+  w.facts->few = 1;
+  *w.groups = *static_cast<volatile u32*>(&w.facts->few_keys);
+}
+
 // The values of rows enter the totals of their keys, of a block at first.
 template <class K, class V>
 size_t few_values_bytes(const group_plan& p, const group_wants& wants) {
@@ -92,6 +185,7 @@ size_t few_values_bytes(const group_plan& p, const group_wants& wants) {
 }
 template <class K, class V>
 __global__ void __launch_bounds__(divide_threads, few_blocks) add_few_values(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, at);
   if (!w.facts->few) return;
   carver memory(at);

@@ -77,6 +77,7 @@ GH_FN void look_up(const isin_work<K>& w, const K* table, u32 side, u64 row) {
 
 template <class K>
 __global__ void __launch_bounds__(count_threads) look_up_in_block(const __grid_constant__ isin_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(K, table);
   GH_BLOCK_MEMORY(u32, side);
   for (u32 i = threadIdx.x; i < w.slots; i += count_threads) table[i] = no_hash<K>;
@@ -91,11 +92,13 @@ __global__ void __launch_bounds__(count_threads) look_up_in_block(const __grid_c
 
 template <class K>
 __global__ void __launch_bounds__(look_threads) put_in_table(const __grid_constant__ isin_work<K> w) {
+  wait_for_the_one_before();
   for (u64 i = u64(blockIdx.x) * look_threads + threadIdx.x; i < w.n_among; i += u64(gridDim.x) * look_threads)
     put(w, w.table, w.side, w.hash(w.among[i]));
 }
 template <class K>
 __global__ void __launch_bounds__(look_threads) look_up_in_table(const __grid_constant__ isin_work<K> w) {
+  wait_for_the_one_before();
   const u32 side = *w.side;
   for (u64 row = (u64(blockIdx.x) * look_threads + threadIdx.x) * at_once; row < w.n;
        row += u64(gridDim.x) * look_threads * at_once)
@@ -113,7 +116,7 @@ void divide_and_look_up(const launcher& launch, const isin_request& r) {
   w.out_members = r.out;
   prepare(launch, both, w);
   divide_rows<K, nothing, nothing>(launch, w);
-  launch(look_up_bins<K>, 1u << w.plan.bits, bin_threads, looking_block<K>::bytes, w);
+  launch.next(look_up_bins<K>, 1u << w.plan.bits, bin_threads, looking_block<K>::bytes, w);
   go_back<K, nothing, false, u8>(launch, w);
 }
 
@@ -142,7 +145,7 @@ void run(const isin_request& r) {
   launch.fill(r.scratch, 0, 256);
   launch.fill(w.table, 0xff, w.slots * sizeof(K));
   launch(put_in_table<K>, blocks(w.n_among, look_threads, 16), look_threads, 0, w);
-  launch(look_up_in_table<K>, blocks((r.n + at_once - 1) / at_once, look_threads, 16), look_threads, 0, w);
+  launch.next(look_up_in_table<K>, blocks((r.n + at_once - 1) / at_once, look_threads, 16), look_threads, 0, w);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ void join(const join_request& r) {
   prepare(launch, both, w);
   divide_rows<K, u32, nothing>(launch, w);
   if (lists) {
-    launch(match_bins<K>, 1u << w.plan.bits, bin_threads, matching_block<K>::bytes, w);
+    launch.next(match_bins<K>, 1u << w.plan.bits, bin_threads, matching_block<K>::bytes, w);
     go_back<K, u32, true>(launch, w);
   } else {
     group<K, nothing, false, true, true>(launch, w);
@@ -72,9 +72,9 @@ void join(const join_request& r) {
   }
   const u32 tiles = tiles_of<K>(r.n_left);
   if (tiles == 0) return;
-  launch(find_pairs, 1, scan_threads, 0, w.known + tiles_of<K>(r.n_right), tiles,
-         reinterpret_cast<unsigned long long*>(r.facts));
-  launch(give_pairs<join_tile<K>>, tiles, join_tile<K> / pairs_each, 0, pairs_of(r, w));
+  launch.next(find_pairs, 1, scan_threads, 0, w.known + tiles_of<K>(r.n_right), tiles,
+              reinterpret_cast<unsigned long long*>(r.facts));
+  launch.next(give_pairs<join_tile<K>>, tiles, join_tile<K> / pairs_each, 0, pairs_of(r, w));
 }
 
 // Where right rows repeat, after `join` with the same request but for the room of the pairs. Pairs are written by blocks of as

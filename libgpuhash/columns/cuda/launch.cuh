@@ -33,8 +33,15 @@ class launcher {
   template <class... P>
   void operator()(void (*kernel)(P...), unsigned blocks, unsigned threads, size_t shared,
                   const std::type_identity_t<P>&... arguments) const {
-    if (shared > most_shared) throw cuda_failure{cudaErrorInvalidValue, "the launch of a kernel"};
+    check_room(shared);
     check(launch_with(kernel, blocks, threads, shared, stream_, arguments...), "the launch of a kernel");
+  }
+  // The same right behind another kernel of the call, before whose end it is set up: both begin with wait_for_the_one_before().
+  template <class... P>
+  void next(void (*kernel)(P...), unsigned blocks, unsigned threads, size_t shared,
+            const std::type_identity_t<P>&... arguments) const {
+    check_room(shared);
+    check(launch_next(kernel, blocks, threads, shared, stream_, arguments...), "the launch of a kernel");
   }
   void fill(void* p, int byte, size_t bytes) const {
     if (bytes) check(cudaMemsetAsync(p, byte, bytes, static_cast<cudaStream_t>(stream_)), "cudaMemsetAsync");
@@ -64,6 +71,10 @@ class launcher {
   }
 
  private:
+  static void check_room(size_t shared) {
+    if (shared > most_shared) throw cuda_failure{cudaErrorInvalidValue, "the launch of a kernel"};
+  }
+
   void* const stream_;
   const unsigned processors_;
 };

@@ -199,6 +199,7 @@ class matching_block : bin_table<K, false> {
 template <class K>
 __global__ void __launch_bounds__(bin_threads, matching_block<K>::resident)
     match_bins(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename matching_block<K>::counters, some);
   matching_block<K>(w, carver(memory), &some).run();

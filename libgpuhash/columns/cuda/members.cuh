@@ -78,6 +78,7 @@ class looking_block : bin_table<K, false> {
 template <class K>
 __global__ void __launch_bounds__(bin_threads, looking_block<K>::resident)
     look_up_bins(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename looking_block<K>::counters, some);
   looking_block<K>(w, carver(memory), &some).run();

@@ -15,6 +15,7 @@ GH_FN u32 words_of(const group_work<K>& w) {
 // The bits of each strip, a block for each; the last block to end adds up those of all earlier strips.
 template <class K>
 __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   const u32 word = blockIdx.x * words_per_strip + threadIdx.x;
   const block_sum s = sum_before<order_threads>(word < words_of(w) ? __popc(w.first_bit[word]) : 0, some.of);
@@ -27,6 +28,7 @@ __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_const
 // warp take the 32 rows of each of its words, several words at a time, so that many keys are on their way.
 template <class K>
 __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   constexpr u32 at_once = 8;
   const u32 lane = threadIdx.x % 32, words = words_of(w), word = blockIdx.x * words_per_strip + threadIdx.x;
@@ -66,6 +68,7 @@ GH_FN bool is_found(const group_work<K>& w) {
 // Where each group is listed. These are small words, which the cache of the device holds for the most part.
 template <class K>
 __global__ void __launch_bounds__(order_threads) find_listed(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   if (!is_found(w)) return;
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads)
@@ -77,6 +80,7 @@ __global__ void __launch_bounds__(order_threads) find_listed(const __grid_consta
 // groups, and several times slower for each further one. V: the type of values.
 template <class K, class V, bool Found>
 __global__ void __launch_bounds__(order_threads) give_listed(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   if (is_found(w) != Found) return;
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads) {

@@ -15,6 +15,7 @@ struct wide_warp_words {
 };
 static __global__ void __launch_bounds__(scan_threads)
     find_pairs(unsigned long long* known, u32 tiles, unsigned long long* pairs) {
+  wait_for_the_one_before();
   GH_BLOCK_MEMORY(wide_warp_words, some);
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   u64 carry = 0;
@@ -69,6 +70,7 @@ constexpr u32 pairs_each = 8;
 template <u32 Tile>
 __global__ void __launch_bounds__(Tile / pairs_each, threads_of_processor* pairs_each / Tile)
     give_pairs(const __grid_constant__ pairs_work w) {
+  wait_for_the_one_before();
   constexpr u32 threads = Tile / pairs_each, warps = threads / 32, sums = pairs_each * warps;
   static_assert(sums <= threads);
   struct counts {
@@ -227,6 +229,7 @@ class spreading_block {
 
 template <u32 Tile>
 __global__ void __launch_bounds__(order_threads) spread_pairs(const __grid_constant__ pairs_work w) {
+  wait_for_the_one_before();
   GH_BLOCK_MEMORY(typename spreading_block<Tile>::memory, some);
   if (*w.repeats != right_listed) return;
   spreading_block<Tile>(w, some).run();

@@ -74,6 +74,7 @@ class tiles {
 // Counts the rows of the second pass's bins, where those were not counted first.
 template <class K>
 __global__ void __launch_bounds__(divide_threads) count_again(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(u32, counted);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   const u32 bins = 1u << w.plan.second_bits;
@@ -99,6 +100,7 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
 // columns.
 static __global__ void __launch_bounds__(count_threads)
     set_temporaries(neighbouring_words* words, u64 zeros, u64 all, unsigned long long* groups) {
+  wait_for_the_one_before();
   for (u64 i = u64(blockIdx.x) * count_threads + threadIdx.x; i < all; i += u64(gridDim.x) * count_threads) {
     const u32 word = i < zeros ? 0 : ~0u;
     words[i] = {{word, word, word, word}};
@@ -146,6 +148,7 @@ GH_FN void scan_counts(const u32* counts, u32 width, u32 carry, u32* start, u32*
 // A block for each `width` bins. The first of these begins at base[block], or at 0.
 static __global__ void __launch_bounds__(scan_threads)
     find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
+  wait_for_the_one_before();
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   const u64 first = u64(blockIdx.x) * width;
   scan_counts<scan_threads>(counts + first, width, base ? base[blockIdx.x] : 0, start + first,
@@ -171,6 +174,8 @@ GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
 // for one kernel, not for three.
 template <class K, bool ByKeys>
 __global__ void __launch_bounds__(count_threads) survey(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
+  if (!ByKeys && w.facts->few) return;  // rows have their codes
   using block = counting_block<K, ByKeys>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
@@ -471,6 +476,7 @@ class dividing_block {
 
 template <class K, class C, class V, bool Second>
 __global__ void __launch_bounds__(divide_threads, 2) divide(const __grid_constant__ group_work<K> w) {
+  wait_for_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   if constexpr (!Second)

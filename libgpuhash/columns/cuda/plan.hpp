@@ -45,6 +45,8 @@ struct group_wants {
   // Does anything go back to the rows? And to those of frequent keys, too?
   constexpr bool way_back() const { return codes || counts_go_back(); }
   constexpr bool way_back_of_frequent() const { return codes && (first || members); }
+  // Can a row get its code as soon as its key is met, where keys are few?
+  constexpr bool codes_at_once() const { return codes && !first && !counts && !value_bytes && !members; }
   // Have groups numbers in that order?
   constexpr bool numbered() const { return first && !rows; }
   // Results other than keys are listed until the order is known: so many results of each group.

@@ -15,9 +15,9 @@ static_assert(most_frequent_slots < of_frequent && 16 * divide_threads <= of_fre
 constexpr u32 frequent_probes = 8, sample_probes = 16;  // slots
 
 // Neighbours among keys or slots, which one read gets.
-template <class K>
-struct alignas(16) neighbours {
-  static constexpr u32 many = 16 / sizeof(K);
+template <class K, u32 Many = 16 / sizeof(K)>
+struct alignas(Many * sizeof(K)) neighbours {
+  static constexpr u32 many = Many;
   K of[many];
 };
 

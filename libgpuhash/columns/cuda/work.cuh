@@ -3,7 +3,7 @@
 //   survey  in one kernel, whose last block to end finds where bins begin:
 //     sample  reads some rows; keys that are frequent among them are held back from the partition   sample.cuh
 //     count   counts the rows of each bin, so that bins have exactly the room that they need             count.cuh
-//             or those of each key, where there are few: then nothing is divided                           few.cuh
+//             or those of each key, where there are few: then nothing is divided                  met.cuh, few.cuh
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                bins.cuh, table.cuh
 //   match   lists the right rows of each key of a join, for the left rows that have it     match.cuh, lists.cuh
@@ -60,15 +60,16 @@ static_assert(u64(0x4f74430c22a54005ull * 0xff51afd7ed558ccdull) == 1);
 
 // What kernels tell each other.
 struct group_facts {
-  u32 frequent;                   // keys in the table of frequent keys
-  u32 sampled_of_frequent;        // sampled rows that have one of them
-  u32 side;                       // 1: a row has the key that marks empty slots
-  u32 listed;                     // groups in the lists of first rows and counts
-  u32 alike;                      // rows of warps that have the same bin
-  u32 few_keys;                   // in the table of all blocks that count by keys
-  u32 many_keys;                  // 1: that table has no room, or that of a block
-  u32 few;                        // 1: it has all keys of the column
-  u32 surveyed, strips, grouped;  // blocks of survey(), count_firsts() and group_bins() that have ended
+  u32 frequent;             // keys in the table of frequent keys
+  u32 sampled_of_frequent;  // sampled rows that have one of them
+  u32 side;                 // 1: a row has the key that marks empty slots
+  u32 listed;               // groups in the lists of first rows and counts
+  u32 alike;                // rows of warps that have the same bin
+  u32 few_keys;             // in the table of all blocks that count by keys
+  u32 many_keys;            // 1: that table has no room, or that of a block
+  u32 few;                  // 1: it has all keys of the column
+  u32 coded, surveyed, strips,
+      grouped;  // blocks of code_few(), survey(), count_firsts() and group_bins() that have ended
 };
 
 // The right rows of a join that lists them: none repeats another one, some do, or too many do.
@@ -148,6 +149,8 @@ struct group_work {
   // Of the table of the frequent keys; or of all, where keys are few.
   GH_FN u32 frequent_slots() const { return facts->few ? plan.few_slots : plan.frequent_slots; }
   GH_FN u32 frequent_places() const { return frequent_slots() + 1; }
+  // Numbers of few keys lie where their first rows would: no call has both.
+  GH_FN u32* few_number() const { return few_first; }
   // Of the bins whose rows are counted first.
   GH_FN u32* counts() const { return plan.counted_at_once ? bin_count : coarse_count; }
   GH_FN bool two_passes() const { return plan.second_bits > 0; }

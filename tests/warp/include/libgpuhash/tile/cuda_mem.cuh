@@ -140,8 +140,18 @@ int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, voi
 template <class... P>
 int launch_next(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
                 const std::type_identity_t<P>&... arguments) {
-  return launch_with(kernel, blocks, threads, bytes, stream, arguments...);
+  emulated::machine& m = emulated::machine::the();
+  const bool at_once = !m.held;
+  const uint64_t before = emulated::waits;
+  const int e = launch_with(kernel, blocks, threads, bytes, stream, arguments...);
+  const uint64_t those = blocks < m.last_blocks ? blocks : m.last_blocks;
+  if (!e && at_once && emulated::waits - before != those * threads) {
+    fprintf(stderr, "a kernel of a chain does not wait for the one before\n");
+    abort();
+  }
+  return e;
 }
-inline void after_the_one_before() {}
+inline void wait_for_the_one_before() { ++emulated::waits; }
+inline void after_the_one_before() { wait_for_the_one_before(); }
 
 GH_END
