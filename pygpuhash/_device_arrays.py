@@ -57,14 +57,9 @@ def as_view(array: _cuda.DeviceArray) -> DeviceView:
     return DeviceView(array.ptr, array.shape, array.dtype, array)
 
 
-def first_of(array: _cuda.DeviceArray, n: int, *, copies: bool) -> _cuda.DeviceArray:
-    """The first n elements, over the same memory or as a copy."""
-    keeper = array._stream_keeper()
-    if not copies:
-        return _cuda.DeviceArray._over(as_view(array), (n,), array.device, keeper)
-    copy = _cuda.DeviceArray((n,), array.dtype, array.device, keeper)
-    _cuda.copy(copy.ptr, array.ptr, copy.nbytes, copy.stream)
-    return copy
+def first_of(array: _cuda.DeviceArray, n: int) -> _cuda.DeviceArray:
+    """The first n elements, over the same memory."""
+    return _cuda.DeviceArray._over(as_view(array), (n,), array.device, array._stream_keeper())
 
 
 def library_that_is_there() -> str | None:

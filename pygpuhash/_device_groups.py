@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arguments, _core, _cuda, _device_arrays, _streams, _tensors
+from pygpuhash._device_results import Results, part, pointer
 from pygpuhash.errors import NoMemory
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "is_memory_short",
     "isin",
     "join",
-    "leaves_too_much",
     "maker",
     "own_dtype",
     "serves",
@@ -46,7 +46,6 @@ _INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.ui
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
 _MOST_LISTED = 1 << 30  # right rows of a join
 _TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
-_SHORT = 1 << 22  # rows of a column
 _NOTHING = contextlib.nullcontext()
 _AGGREGATES = ("sum", "mean", "min", "max")
 _NO_AGGREGATES = (False,) * len(_AGGREGATES)
@@ -195,30 +194,30 @@ def begin(
     keys, amounts = where.address(), 0 if values is None else where.address_of(values.array, "values")
     with where.allocating():
         empty = maker(where.array, where.ordinal, where.keeper)
-        distinct = empty((n,), dtype)
-        many = empty((n,), _INDEX) if counts else None
+        results = Results(empty, n, nbytes + _INDEX.itemsize, waits)  # the number of groups is behind the temporaries
+        results.add("distinct", dtype)
+        if counts:
+            results.add("counts", _INDEX)
+        if rows:
+            results.add("rows", _INDEX)
+        for op in ops:
+            results.add(op, values.result(op))  # type: ignore[union-attr]
         numbers = empty(shape, _INDEX) if codes else None
-        results = {op: empty((n,), values.result(op)) for op in ops} if values is not None else {}
-        firsts = empty((n,), _INDEX) if rows else None
-        if n == 0:
-            return lambda: Groups(distinct, many, numbers, results, firsts)
-        scratch = empty((nbytes + _INDEX.itemsize,), _BYTE)  # the number of groups is behind the temporaries
-        at = _pointer(scratch)
-        size = at + nbytes
-        groups = _core.group(
-            where.ordinal, n, keys, dtype.itemsize, first, where.seed, _pointer(distinct), _pointer(many),
-            _pointer(numbers), size, at, nbytes, where.stream, amounts, *kind,
-            *([_pointer(results.get(op)) for op in _AGGREGATES] if ops else _NO_AGGREGATES),
-            first_rows=_pointer(firsts), waits=waits,
+        at = results.scratch()
+        to = results.address
+        groups = 0 if n == 0 else _core.group(
+            where.ordinal, n, keys, dtype.itemsize, first, where.seed, to("distinct"), to("counts"), pointer(numbers),
+            at + nbytes, at, nbytes, where.stream, amounts, *kind, *(map(to, _AGGREGATES) if ops else _NO_AGGREGATES),
+            first_rows=to("rows"), waits=waits, meanwhile=results.copying(where.stream),
         )  # fmt: skip
 
     def finish() -> Groups:
-        found = groups if waits else _cuda.numbers_at(_pointer(scratch) + nbytes, 1, where.stream)[0]
+        waited = waits or n == 0
+        found = groups if waited else _cuda.numbers_at(at + nbytes, 1, where.stream)[0]
+        results.note(found)
         with where.allocating():
-            parts = {op: _part(result, found, n, where.stream) for op, result in results.items()}
-            ends = (_part(array, found, n, where.stream) for array in (distinct, many, firsts))
-            own, amounts, firsts_of = ends
-            return Groups(own, amounts, numbers, parts, firsts_of)
+            give = functools.partial(results.give, groups=found, stream=where.stream)
+            return Groups(give("distinct"), give("counts"), numbers, {op: give(op) for op in ops}, give("rows"))
 
     return finish
 
@@ -235,8 +234,8 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
         mask = empty(shape, np.dtype(np.bool_))
         scratch = empty((nbytes,), _BYTE) if nbytes else None
         _core.isin(
-            where.ordinal, n, keys, others, there, dtype.itemsize, where.seed, _pointer(mask),
-            _pointer(scratch), nbytes, where.stream,
+            where.ordinal, n, keys, others, there, dtype.itemsize, where.seed, pointer(mask),
+            pointer(scratch), nbytes, where.stream,
         )  # fmt: skip
         return mask
 
@@ -265,20 +264,22 @@ def _join(
         first = None if lists else empty((m + n,), np.dtype(np.int32))
         left_rows, right_rows = empty((n,), _INDEX), empty((n,), _INDEX)
         scratch = empty((nbytes + 2 * _INDEX.itemsize,), _BYTE)  # what is known of the result is behind the temporaries
-        at = _pointer(scratch)
+        at = pointer(scratch)
         call = _core.Join(
-            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), at + nbytes, at, nbytes,
+            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, pointer(first), at + nbytes, at, nbytes,
             where.stream,
         )  # fmt: skip
-        pairs, repeats = call.start(_pointer(left_rows), _pointer(right_rows))
+        pairs, repeats = call.start(pointer(left_rows), pointer(right_rows))
         if not repeats:
-            left_rows, right_rows = (_part(rows, pairs, n, where.stream) for rows in (left_rows, right_rows))
+            left_rows, right_rows = (
+                part(rows, _INDEX, pairs, n, empty, where.stream) for rows in (left_rows, right_rows)
+            )
             return (left_rows, right_rows), None
         if not lists or repeats == _TOO_OFTEN:
             return None, first
         del left_rows, right_rows
         left_rows, right_rows = empty((pairs,), _INDEX), empty((pairs,), _INDEX)
-        call.write_pairs(pairs, _pointer(left_rows), _pointer(right_rows))
+        call.write_pairs(pairs, pointer(left_rows), pointer(right_rows))
         return (left_rows, right_rows), None
 
 
@@ -317,35 +318,3 @@ def _torch_dtype(torch: Any, dtype: np.dtype[Any]) -> Any:
 @functools.cache
 def _torch_device(torch: Any, ordinal: int) -> Any:
     return torch.device("cuda", ordinal)
-
-
-def _pointer(array: Any) -> int:
-    if array is None:
-        return 0
-    if type(array) is _cuda.DeviceArray:
-        return array.ptr
-    of_torch = getattr(array, "data_ptr", None)
-    return int(array.data.ptr if of_torch is None else of_torch())
-
-
-def leaves_too_much(n: int, rows: int) -> bool:
-    """Would the first n of so many elements keep too much memory for the others, so that a copy is better?
-
-    Of short columns the copies take as long as the verb, and the memory is little.
-    """
-    return n * (16 if rows <= _SHORT else 4) < rows
-
-
-def _part(array: Any, n: int, rows: int, stream: int) -> Any:
-    """The first n elements of so many, or a copy of them, by the driver: a kernel of their library starts later."""
-    if array is None:
-        return None
-    copies = leaves_too_much(n, rows)
-    if type(array) is _cuda.DeviceArray:
-        return _device_arrays.first_of(array, n, copies=copies)
-    of_torch = getattr(array, "new_empty", None)
-    if not copies:
-        return array[:n] if of_torch is None else array.narrow(0, 0, n)
-    copy = sys.modules["cupy"].empty((n,), array.dtype) if of_torch is None else of_torch((n,))
-    _cuda.copy(_pointer(copy), _pointer(array), n * array.dtype.itemsize, stream)
-    return copy

@@ -344,6 +344,8 @@ cdef extern from "gpuhash/columns.h" nogil:
         void *out_high
         uint64_t *host_groups
         int64_t *out_first
+        void (*meanwhile)(void *context) noexcept nogil
+        void *context
 
     gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err)

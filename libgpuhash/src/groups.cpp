@@ -44,6 +44,9 @@ gpuhash_status read_request(const gpuhash_group_request* given, gpuhash_group_re
   if (r->out_first != nullptr && r->order != GPUHASH_ORDER_FIRST)
     return fail(err, GPUHASH_INVALID_ARGUMENT,
                 "request.out_first is given, and order is GPUHASH_ORDER_ANY: set it to GPUHASH_ORDER_FIRST");
+  if (r->meanwhile != nullptr && r->host_groups == nullptr)
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "request.meanwhile is given, and the call does not wait: give host_groups, or leave it out");
   return check_values_of(*r, err);
 }
 
@@ -112,10 +115,11 @@ gpuhash_status gpuhash_group(const gpuhash_group_request* request, gpuhash_error
     if (group_on_cuda == nullptr)
       return fail(err, GPUHASH_UNSUPPORTED,
                   "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
-    return group_on_cuda({r.device.ordinal, r.keys, r.values, r.n, r.key_bytes, wants_of(r), r.seed, r.out_keys,
-                          r.out_counts, r.out_codes, r.out_sums, r.out_means, r.out_low, r.out_high, r.groups,
-                          r.scratch, r.stream, r.host_groups, r.out_first},
-                         err);
+    return group_on_cuda(
+        {r.device.ordinal, r.keys,       r.values,    r.n,           r.key_bytes, wants_of(r), r.seed,
+         r.out_keys,       r.out_counts, r.out_codes, r.out_sums,    r.out_means, r.out_low,   r.out_high,
+         r.groups,         r.scratch,    r.stream,    r.host_groups, r.out_first, r.meanwhile, r.context},
+        err);
   });
 }
 

@@ -108,6 +108,7 @@ def group(
     *,
     first_rows: int = 0,
     waits: bool = True,
+    meanwhile: Callable[[], object] | None = None,
 ) -> int: ...
 def ready(array: Any) -> tuple[int, tuple[int, ...], np.dtype[Any], int, int] | None: ...
 def partition(

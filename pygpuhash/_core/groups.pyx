@@ -10,6 +10,7 @@ import numpy
 from pygpuhash.gpuhash cimport *
 from pygpuhash._core.device_arrays cimport *
 from pygpuhash._core.dlpack cimport *
+from pygpuhash._core.meanwhile cimport run_meanwhile
 from pygpuhash._core.status cimport check, start_error
 
 NAMES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
@@ -79,10 +80,11 @@ def group_scratch(size_t n, uint32_t key_bytes, bint first, bint counts, bint co
 def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint first, uint64_t seed, uintptr_t distinct,
           uintptr_t counts, uintptr_t codes, uintptr_t size, uintptr_t scratch, size_t nbytes, uintptr_t stream,
           uintptr_t values=0, uint32_t value_bytes=0, uint32_t value_type=0, uintptr_t sums=0, uintptr_t means=0,
-          uintptr_t low=0, uintptr_t high=0, uintptr_t first_rows=0, bint waits=True):
+          uintptr_t low=0, uintptr_t high=0, uintptr_t first_rows=0, bint waits=True, meanwhile=None):
     """How many groups there are, which is at the address `size` on the device, too. waits: for the stream; otherwise
-    the answer is 0."""
+    the answer is 0. `meanwhile()` is called before it waits; what it raises is raised when it has waited."""
     cdef uint64_t groups = 0
+    cdef list call = [meanwhile]
     cdef gpuhash_group_request r
     cdef gpuhash_error err
     cdef gpuhash_status status
@@ -100,10 +102,15 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
     r.stream = <void *>stream
     r.host_groups = &groups if waits else NULL
     r.out_first = <int64_t *>first_rows
+    if meanwhile is not None:
+        r.meanwhile = run_meanwhile
+        r.context = <void *>call
     start_error(&err)
     with nogil:
         status = gpuhash_group(&r, &err)
     check(status, &err)
+    if len(call) > 1:
+        raise call[1]
     return groups
 
 

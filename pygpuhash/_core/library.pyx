@@ -6,6 +6,7 @@ from libc.string cimport memset
 
 from pygpuhash.gpuhash cimport *
 from pygpuhash._core.host_arrays cimport address
+from pygpuhash._core.meanwhile cimport callback, run_meanwhile
 from pygpuhash._core.status cimport check, encode, exception, start_error, text
 
 import numpy
@@ -229,17 +230,6 @@ def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_
 
 
 COPY_LOOK, COPY_STREAM = 1, 2  # GPUHASH_COPY_...
-
-
-ctypedef void (*callback)(void *) noexcept nogil
-
-
-cdef void run_meanwhile(void *context) noexcept with gil:
-    cdef list call = <list>context
-    try:
-        call[0]()
-    except BaseException as error:  # copy_parts raises it when the copies are done
-        call.append(error)
 
 
 def copy_parts(list parts, uint32_t threads=0, meanwhile=None, bint more=False):

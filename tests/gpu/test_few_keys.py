@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
+from pygpuhash import _core
 
 cupy = pytest.importorskip("cupy", reason="needs CuPy for arrays on the device")
 pytestmark = pytest.mark.gpu
@@ -91,3 +92,60 @@ def test_aggregates(name: str, dtype: str, values: str) -> None:
     assert (all_of[order].get() == sums).all()
     assert (least[order].get() == lowest).all()
     assert (many[order].get() == counts).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("name", ["one key", "1,700 keys", "rare"])
+def test_codes_that_are_not_aligned_to_two(name: str, dtype: str) -> None:
+    """Two codes are written at a time where they may be; and keys may begin anywhere, too."""
+    host = column(name, dtype)[1:]
+    room = cupy.empty(N, dtype)
+    keys, codes, distinct = room[1:], cupy.empty(N, "int64")[1:], cupy.empty(N, dtype)
+    keys[:] = cupy.asarray(host)
+    n, width = len(host), host.itemsize
+    nbytes = _core.group_scratch(n, width, False, False, True)
+    scratch = cupy.empty(nbytes + 8, "u1")
+    at, stream = scratch.data.ptr, cupy.cuda.get_current_stream().ptr
+    groups = _core.group(
+        0, n, keys.data.ptr, width, False, 99, distinct.data.ptr, 0, codes.data.ptr, at + nbytes, at, nbytes, stream
+    )
+    assert groups == len(np.unique(host))
+    assert (distinct[codes].get() == host).all()
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_short_columns_of_few_and_of_many_keys_in_turn(library: str) -> None:
+    """Results are copied while kernels run where few groups are expected, which may be wrong."""
+    rng = np.random.default_rng(5)
+    torch = pytest.importorskip("torch") if library == "torch" else None
+    n = 1 << 18
+    for keys in (3, 1000, n, 2000, 2100, n // 8, 1, 2048, 2049, 5):
+        host = rng.integers(0, keys, n).astype(np.int32)
+        given = cupy.asarray(host) if torch is None else torch.from_numpy(host).cuda()
+        wanted, counts = np.unique(host, return_counts=True)
+        distinct, many = gh.value_counts(given)
+        at = cupy.argsort(cupy.asarray(distinct))
+        assert (cupy.asarray(distinct)[at].get() == wanted).all()
+        assert (cupy.asarray(many)[at].get() == counts).all()
+        distinct, sums = gh.group_reduce(given, given, "sum")
+        at = cupy.argsort(cupy.asarray(distinct))
+        assert (cupy.asarray(sums)[at].get() == wanted.astype(np.int64) * counts).all()
+        codes, distinct = gh.factorize(given)
+        assert (cupy.asarray(distinct)[cupy.asarray(codes)].get() == host).all()
+
+
+def test_what_is_raised_while_kernels_run() -> None:
+    keys, distinct = cupy.zeros(1000, "int32"), cupy.empty(1000, "int32")
+    nbytes = _core.group_scratch(1000, 4, False, False, False)
+    scratch = cupy.empty(nbytes + 8, "u1")
+    at, stream = scratch.data.ptr, cupy.cuda.get_current_stream().ptr
+
+    def meanwhile() -> None:
+        raise KeyError("of the caller")
+
+    arguments = (0, 1000, keys.data.ptr, 4, False, 9, distinct.data.ptr, 0, 0, at + nbytes, at, nbytes, stream)
+    with pytest.raises(KeyError, match="of the caller"):
+        _core.group(*arguments, meanwhile=meanwhile)
+    assert _core.group(*arguments) == 1
+    with pytest.raises(gh.InvalidArgument, match="meanwhile is given, and the call does not wait"):
+        _core.group(*arguments, waits=False, meanwhile=meanwhile)

@@ -15,7 +15,7 @@ import fake_libraries
 import numpy as np
 import pytest
 
-from pygpuhash import _core, _cuda, _device_groups, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _device_results, _table_verbs
 
 Array = np.ndarray[Any, Any]
 
@@ -26,7 +26,7 @@ def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...
     def fake(
         ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
         codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
-        value_type: int, *aggregates: int, first_rows: int, waits: bool,
+        value_type: int, *aggregates: int, first_rows: int, waits: bool, meanwhile: Any,
     ) -> int:  # fmt: skip
         calls.append((n, key_bytes, first, seed, stream))
         asked = [place != 0 for place in aggregates]
@@ -47,18 +47,23 @@ def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...
 
         cuda.queue(stream, run)
         if not waits:
+            assert meanwhile is None, "the call does not wait"
             return 0
+        if meanwhile:
+            meanwhile()
         cuda.bring(stream)
         return int(at(size, 1, 8)[0])
 
     copy = _cuda.copy
 
     def copied(to: int, source: int, nbytes: int, stream: int) -> None:
+        cuda.bring(stream)  # what it reads, kernels that are queued may still have to write
         copy(to, source, nbytes, stream)
         cuda.bring(stream)  # operations of this CuPy do not queue, so that what they read has to be there
 
     monkeypatch.setattr(_cuda, "copy", copied)
     monkeypatch.setattr(_core, "group", fake)
+    monkeypatch.setattr(_device_results, "_expected_few", set())
 
 
 def isin(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]]) -> None:

@@ -104,8 +104,21 @@ struct grouping {
     q.scratch = scratch.data();
     uint64_t there = ~u64(0);
     if (seed % 2) q.host_groups = &there;
+    struct {
+      u32 calls = 0;
+      uint64_t *groups, *there;
+    } waiting{0, q.groups, &there};
+    if (seed % 4 == 1) {
+      q.context = &waiting;
+      q.meanwhile = [](void* context) {
+        auto& w = *static_cast<decltype(waiting)*>(context);
+        ++w.calls;
+        HOLDS(*w.there == ~u64(0));  // the call has not waited yet
+      };
+    }
     if (gpuhash_group(&q, &err)) wrong("%s", err.message);
     if (q.host_groups) HOLDS(there == *q.groups);
+    HOLDS(waiting.calls == (q.meanwhile ? 1 : 0));
     check(q);
   }
 
@@ -179,7 +192,11 @@ void group_columns(size_t n, u64 seed, random_numbers& r) {
               std::to_string(wants.first) + ", counts " + std::to_string(wants.counts) + ", codes " +
               std::to_string(wants.codes);
       if (section()) grouping{c.keys, none, key_bytes, wants}.run(seed);
-      ++runs;
+      asked alone;  // codes are given while keys are met
+      alone.codes = true;
+      where = c.name + " of " + std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes, codes alone";
+      if (section()) grouping{c.keys, none, key_bytes, alone}.run(seed);
+      runs += 2;
     }
 }
 
@@ -493,6 +510,8 @@ void on_the_host_from_a_capture() {
   HOLDS(gpuhash_join(&j, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "host_facts is given"));
   HOLDS(*q.groups == 0xabababababababab && there[0] == 7);
   capturing = false;
+  q.host_groups = nullptr, q.meanwhile = [](void*) { wrong("the call does not wait"); };
+  HOLDS(gpuhash_group(&q, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "meanwhile is given"));
 }
 
 // A short result arrives in pinned memory, which is kept for the next call; in the caller's own where there is none.

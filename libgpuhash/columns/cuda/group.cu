@@ -14,6 +14,7 @@ void run(const launcher& launch, const group_request& r) {
     reduce_on_device(r);
   else
     r.key_bytes == 4 ? find_groups<u32>(r) : find_groups<u64>(r);
+  if (r.meanwhile) r.meanwhile(r.context);
 }
 
 // The kernels of a short column write the number of groups where the host reads it: a copy takes the host 7 us more. They

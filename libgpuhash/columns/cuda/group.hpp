@@ -23,7 +23,9 @@ struct group_request {
   void* scratch;
   void* stream;
   uint64_t* host_groups;
-  int64_t* out_first_rows;  // of groups
+  int64_t* out_first_rows;   // of groups
+  void (*meanwhile)(void*);  // NULL, or called with `context` before the call waits
+  void* context;
   // A second column behind the first one, for wants.rows.
   const void* more;
   uint64_t n_more;  // n is the sum of both

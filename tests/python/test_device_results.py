@@ -1,0 +1,142 @@
+"""Results of groups on a GPU before their number is known, over host memory."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from pygpuhash import _device_results
+from pygpuhash._device_results import Results
+
+LONG, INDEX = 1 << 20, np.dtype(np.int64)
+KEY = np.dtype(np.uint32)
+
+
+class HostArray:
+    """As one of CuPy, of which results are made here."""
+
+    made: ClassVar[list[HostArray]] = []
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array, self.dtype = array, array.dtype
+        self.data = SimpleNamespace(ptr=array.ctypes.data)
+
+    def __getitem__(self, rows: slice) -> HostArray:
+        return HostArray(self.array[rows])
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        cls.made.append(cls(np.full(shape, 0x55, dtype)))
+        return cls.made[-1]
+
+
+@pytest.fixture(autouse=True)
+def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(to: int, source: int, nbytes: int, stream: int) -> None:
+        assert stream == 77
+        ctypes.memmove(to, source, nbytes)
+
+    monkeypatch.setattr(_device_results._cuda, "copy", copy)
+    monkeypatch.setattr(_device_results, "_expected_few", set())
+    monkeypatch.setattr(HostArray, "made", [])
+
+
+def call(n: int, groups: int, waits: bool = True, scratch: int = 1000) -> tuple[np.ndarray[Any, Any], ...]:
+    """The keys and counts that a call gives, and how often memory was asked for before the kernels ended."""
+    results = Results(HostArray.empty, n, scratch, waits)
+    results.add("distinct", KEY)
+    results.add("counts", INDEX)
+    at = results.scratch()
+    ctypes.memset(at, 0xEE, scratch)
+    for name, dtype in (("distinct", KEY), ("counts", INDEX)):
+        assert results.address(name) % dtype.itemsize == 0
+        there = np.ctypeslib.as_array((ctypes.c_uint8 * (n * dtype.itemsize)).from_address(results.address(name)))
+        there.view(dtype)[:] = np.arange(n) * dtype.itemsize
+    assert results.address("sum") == 0
+    meanwhile = results.copying(77)
+    if meanwhile:
+        meanwhile()
+    before = len(HostArray.made)
+    results.note(groups)
+    given = [results.give(name, groups, 77) for name in ("distinct", "counts")]
+    assert results.give("sum", groups, 77) is None
+    assert np.array_equal(given[0].array, np.arange(groups) * 4)
+    assert np.array_equal(given[1].array, np.arange(groups) * 8)
+    assert [array.dtype for array in given] == [KEY, INDEX]
+    return given[0].array, given[1].array, np.array(before)
+
+
+def kept(array: np.ndarray[Any, Any]) -> int:
+    """Elements that the memory behind an array has."""
+    return array.size if array.base is None else array.base.size
+
+
+def test_short_results_are_copied_while_the_kernels_run() -> None:
+    distinct, counts, before = call(LONG, 1000)
+    assert kept(distinct) == kept(counts) == 1000
+    assert before == 3  # two results and temporaries; the copies come later
+    assert len(HostArray.made) == 5
+    HostArray.made.clear()
+    distinct, counts, before = call(LONG, 900)
+    assert before == 3  # temporaries with the results behind them, and two copies
+    assert len(HostArray.made) == 3
+    assert kept(distinct) == kept(counts) == _device_results._FEW
+
+
+def test_more_groups_than_were_expected() -> None:
+    call(LONG, 10)
+    distinct, counts, _ = call(LONG, LONG - 1)
+    assert kept(distinct) == kept(counts) == LONG - 1
+    HostArray.made.clear()
+    distinct, _, before = call(LONG, LONG - 1)  # now many are expected
+    assert before == len(HostArray.made) == 3
+    assert kept(distinct) == LONG
+
+
+@pytest.mark.parametrize("groups", [0, 1, _device_results._FEW, _device_results._FEW + 1, LONG // 16 - 1, LONG // 16])
+def test_every_number_of_groups(groups: int) -> None:
+    for expected in (1, LONG):
+        call(LONG, expected)
+        distinct, _, _ = call(LONG, groups)
+        assert kept(distinct) <= max(16 * groups, _device_results._FEW)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 31, 1000, 40000])
+def test_columns_shorter_than_what_is_copied(n: int) -> None:
+    for groups in (1, n, 1):
+        call(n, groups)
+        call(n, min(groups, n))
+
+
+def test_only_columns_of_about_as_many_rows_are_expected_to_be_alike() -> None:
+    call(LONG, 5)
+    HostArray.made.clear()
+    call(LONG // 2, LONG // 2)
+    assert len(HostArray.made) == 3
+
+
+def test_long_columns_have_arrays_of_their_own() -> None:
+    for _ in range(2):
+        HostArray.made.clear()
+        distinct, _, before = call((1 << 22) + 1, 5)
+        assert before == 3
+        assert kept(distinct) == 5
+    assert not _device_results._expected_few
+
+
+def test_a_call_that_does_not_wait_has_nothing_to_do_meanwhile() -> None:
+    call(LONG, 5)
+    HostArray.made.clear()
+    distinct, _, before = call(LONG, 5, waits=False)
+    assert before == 3
+    assert kept(distinct) == 5
+
+
+@pytest.mark.parametrize("scratch", [0, 1, 255, 256, 257])
+def test_results_behind_temporaries_are_aligned(scratch: int) -> None:
+    call(LONG, 5)
+    call(LONG, 5, scratch=scratch)
