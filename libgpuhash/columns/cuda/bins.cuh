@@ -33,8 +33,8 @@ class grouping_block : bin_table<K, is_there<V>> {
     return table::resident(table::table_bytes + words_of_slot * room_of(slots, 4));
   }
 
-  GH_FN grouping_block(const group_work<K>& work, carver memory, counters* some)
-      : table(work, memory, &some->taken),
+  GH_FN grouping_block(const group_work<K>& work, carver memory, counters* some, u32 bin)
+      : table(work, memory, &some->taken, bin),
         w(work),
         count(memory.take<u32>(Counts ? slots : 0)),
         first(memory.take<u32>(First || Codes ? slots : 0)),
@@ -231,6 +231,11 @@ class grouping_block : bin_table<K, is_there<V>> {
   counters& c;
 };
 
+// Where rows of few keys have their codes by now, blocks find nothing to do: they are fewer, and serve several bins each if keys are
+// many.
+template <class V, bool Counts, bool First, bool Codes>
+constexpr bool serves_several = Codes && !First && !Counts && !is_there<V>;
+
 template <class K, class V, bool Counts, bool First, bool Codes>
 __global__ void __launch_bounds__(bin_threads, grouping_block<K, V, Counts, First, Codes>::resident())
     group_bins(const __grid_constant__ group_work<K> w) {
@@ -238,7 +243,12 @@ __global__ void __launch_bounds__(bin_threads, grouping_block<K, V, Counts, Firs
   using block = grouping_block<K, V, Counts, First, Codes>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);
-  block(w, carver(memory), &some).run();
+  if constexpr (serves_several<V, Counts, First, Codes>) {
+    if (!w.facts->few)
+      for (u32 bin = blockIdx.x; bin < 1u << w.plan.bits; bin += gridDim.x) block(w, carver(memory), &some, bin).run();
+  } else {
+    block(w, carver(memory), &some, blockIdx.x).run();
+  }
   if (is_there<V> || w.wants.numbered())  // else frequent keys have their groups, or none
     for (u32 place = blockIdx.x * bin_threads + threadIdx.x; place < w.frequent_places();
          place += gridDim.x * bin_threads)

@@ -27,11 +27,11 @@ class bin_table {
   }
 
  protected:
-  // Of the bin of this block. keys_taken: memory of the block.
-  GH_FN bin_table(const group_work<K>& work, carver& memory, u32* keys_taken)
+  // keys_taken: memory of the block.
+  GH_FN bin_table(const group_work<K>& work, carver& memory, u32* keys_taken, u32 bin = blockIdx.x)
       : me(threadIdx.x),
-        from(work.bin_start[blockIdx.x]),
-        many(work.bin_end[blockIdx.x] - from),
+        from(work.bin_start[bin]),
+        many(work.bin_end[bin] - from),
         may_be_full(many > most_keys),
         hash(work.bin_key + from),
         key(memory.take<K>(slots)),
