@@ -203,21 +203,24 @@ def begin(
         for op in ops:
             results.add(op, values.result(op))  # type: ignore[union-attr]
         numbers = empty(shape, _INDEX) if codes else None
-        at = results.scratch()
-        to = results.address
+        at, to = results.scratch(), results.address
         groups = 0 if n == 0 else _core.group(
-            where.ordinal, n, keys, dtype.itemsize, first, where.seed, to("distinct"), to("counts"), pointer(numbers),
-            at + nbytes, at, nbytes, where.stream, amounts, *kind, *(map(to, _AGGREGATES) if ops else _NO_AGGREGATES),
-            first_rows=to("rows"), waits=waits, meanwhile=results.copying(where.stream),
+            where.ordinal, n, keys, dtype.itemsize, first, where.seed, to("distinct"), to("counts") if counts else 0,
+            pointer(numbers), at + nbytes, at, nbytes, where.stream, amounts, *kind,
+            *(map(to, _AGGREGATES) if ops else _NO_AGGREGATES), first_rows=to("rows") if rows else 0, waits=waits,
+            meanwhile=results.copying(where.stream),
         )  # fmt: skip
 
     def finish() -> Groups:
         waited = waits or n == 0
         found = groups if waited else _cuda.numbers_at(at + nbytes, 1, where.stream)[0]
         results.note(found)
+        give, stream = results.give, where.stream
         with where.allocating():
-            give = functools.partial(results.give, groups=found, stream=where.stream)
-            return Groups(give("distinct"), give("counts"), numbers, {op: give(op) for op in ops}, give("rows"))
+            many = give("counts", found, stream) if counts else None
+            aggregates = {op: give(op, found, stream) for op in ops}
+            firsts = give("rows", found, stream) if rows else None
+            return Groups(give("distinct", found, stream), many, numbers, aggregates, firsts)
 
     return finish
 

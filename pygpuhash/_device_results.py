@@ -29,6 +29,8 @@ _expected_few: set[int] = set()
 class Results:
     """The results of a call, by name. Its methods are called where `empty` allocates."""
 
+    __slots__ = ("_arrays", "_at", "_behind", "_dtypes", "_empty", "_end", "_few", "_first", "_n", "_scratch")
+
     def __init__(self, empty: _Empty, n: int, scratch: int, waits: bool) -> None:
         """Results of n rows, with temporaries of `scratch` bytes. waits: the call calls what `copying` gives."""
         self._empty, self._n, self._end = empty, n, scratch
@@ -58,7 +60,7 @@ class Results:
 
     def address(self, name: str) -> int:
         """Where the call writes a result; 0 if it does not."""
-        if name in self._behind:
+        if self._few and name in self._behind:
             return self._at + self._behind[name]
         return pointer(self._arrays.get(name))
 
@@ -80,10 +82,8 @@ class Results:
             (_expected_few.add if few else _expected_few.discard)(self._n.bit_length())
 
     def give(self, name: str, groups: int, stream: int) -> Any:
-        """A result, as an array of so many elements; None if it was not asked for."""
-        if name not in self._dtypes:
-            return None
-        if name in self._arrays:
+        """A result, as an array of so many elements."""
+        if not self._few:
             return part(self._arrays[name], self._dtypes[name], groups, self._n, self._empty, stream)
         return _first_of(self._first[name], groups) if groups <= _FEW else self._copy(name, groups, stream)
 
