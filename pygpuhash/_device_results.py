@@ -1,8 +1,9 @@
 """Results of one element for each group of a column on a GPU, made before anybody knows how many groups there are.
 
 Each has room for as many elements as there are rows: as an array of its own, of which the result is a part; or behind
-the temporaries, if the groups are expected to be few. Then the first elements are copied while the kernels still run,
-and these copies are the result, so that a short column takes no longer than its kernels.
+the temporaries, if the groups are expected to be few, as they were in the last column of about as many rows. Then the
+first elements are copied while the kernels still run, twice as many as there were groups, and these copies are the
+result, so that a short column takes no longer than its kernels.
 """
 
 from __future__ import annotations
@@ -17,24 +18,25 @@ from pygpuhash import _cuda, _device_arrays
 __all__ = ["Results", "part", "pointer"]
 
 _SHORT = 1 << 22  # rows of a column
-_FEW = 1 << 11  # groups
+_LEAST = 1 << 6  # elements that are copied
 _ALIGNMENT = 256  # of arrays behind temporaries
 _BYTE = np.dtype(np.uint8)
 _Empty = Callable[[tuple[int, ...], np.dtype[Any]], Any]  # makes an array
 
-# How many bits the numbers of rows have whose last column had few groups: the next one is expected to have few, too.
-_expected_few: set[int] = set()
+# Where the groups of the last column were few: how many elements are copied the next time, by how many bits its number
+# of rows has.
+_expected: dict[int, int] = {}
 
 
 class Results:
     """The results of a call, by name. Its methods are called where `empty` allocates."""
 
-    __slots__ = ("_arrays", "_at", "_behind", "_dtypes", "_empty", "_end", "_few", "_first", "_n", "_scratch")
+    __slots__ = ("_arrays", "_at", "_behind", "_copied", "_dtypes", "_empty", "_end", "_first", "_n", "_scratch")
 
     def __init__(self, empty: _Empty, n: int, scratch: int, waits: bool) -> None:
         """Results of n rows, with temporaries of `scratch` bytes. waits: the call calls what `copying` gives."""
         self._empty, self._n, self._end = empty, n, scratch
-        self._few = waits and n <= _SHORT and n.bit_length() in _expected_few
+        self._copied = min(_expected.get(n.bit_length(), 0), n) if waits and n <= _SHORT else 0  # elements
         self._dtypes: dict[str, np.dtype[Any]] = {}
         self._arrays: dict[str, Any] = {}  # of n elements; or instead:
         self._behind: dict[str, int] = {}  # where they begin behind the temporaries
@@ -45,7 +47,7 @@ class Results:
     def add(self, name: str, dtype: np.dtype[Any]) -> None:
         """A result that the call writes."""
         self._dtypes[name] = dtype
-        if not self._few:
+        if not self._copied:
             self._arrays[name] = self._empty((self._n,), dtype)
             return
         start = -(-self._end // _ALIGNMENT) * _ALIGNMENT
@@ -60,32 +62,35 @@ class Results:
 
     def address(self, name: str) -> int:
         """Where the call writes a result; 0 if it does not."""
-        if self._few and name in self._behind:
+        if self._copied and name in self._behind:
             return self._at + self._behind[name]
         return pointer(self._arrays.get(name))
 
     def copying(self, stream: int) -> Callable[[], None] | None:
         """What is to be done while the kernels run, if anything."""
-        if not self._few:
+        if not self._copied:
             return None
 
         def copy() -> None:
             for name in self._behind:
-                self._first[name] = self._copy(name, min(_FEW, self._n), stream)
+                self._first[name] = self._copy(name, self._copied, stream)
 
         return copy
 
     def note(self, groups: int) -> None:
         """How many groups there are."""
-        if self._n <= _SHORT:
-            few = groups <= _FEW and _leaves_too_much(groups, self._n)
-            (_expected_few.add if few else _expected_few.discard)(self._n.bit_length())
+        if self._n > _SHORT:
+            return
+        if _leaves_too_much(groups, self._n):
+            _expected[self._n.bit_length()] = max(_LEAST, 2 * groups)
+        else:
+            _expected.pop(self._n.bit_length(), None)
 
     def give(self, name: str, groups: int, stream: int) -> Any:
         """A result, as an array of so many elements."""
-        if not self._few:
+        if not self._copied:
             return part(self._arrays[name], self._dtypes[name], groups, self._n, self._empty, stream)
-        return _first_of(self._first[name], groups) if groups <= _FEW else self._copy(name, groups, stream)
+        return _first_of(self._first[name], groups) if groups <= self._copied else self._copy(name, groups, stream)
 
     def _copy(self, name: str, n: int, stream: int) -> Any:
         return _copied(self.address(name), self._dtypes[name], n, self._empty, stream)

@@ -40,6 +40,7 @@ _INDEX = np.dtype(np.int64)
 _OURS = ("key_dtype", "value_dtype", "grow", "needs")  # arguments of Table that a verb decides
 _ELEMENTS = (str, bytes, int, float, complex, np.generic, date, time, timedelta, Decimal)
 _INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
+_LOOKED_AT = frozenset(("cupy", "torch"))  # libraries whose arrays are found ready by one look
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def of_device(
     given: Any, nulls: str, floats: str, table: dict[str, Any], cut: np.dtype[Any] | None = None
 ) -> _table_verbs.KeyColumn | None:
     """The keys of a verb, if they lie on a GPU; else None. cut: as of `refuse_cut`, if JAX may cut results."""
-    if _tensors.library_of(given) in ("cupy", "torch"):
+    if _tensors.library_of(given) in _LOOKED_AT:
         ready = _table_verbs.ready_on_device(given)
         if ready is not None:
             return _table_verbs.equal_numbers(ready) if floats == "numbers" else ready
@@ -310,14 +311,20 @@ def _same(a: _table_verbs.KeyColumn, b: _table_verbs.KeyColumn, what: str, other
         )
 
 
+def ready_alike(keys: Any, among: Any) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn] | None:
+    """Two columns of integers on a GPU for one table, each found by one look; None where one of them takes more."""
+    if not (_tensors.library_of(keys) in _LOOKED_AT and _tensors.library_of(among) in _LOOKED_AT):
+        return None
+    column, others = _table_verbs.ready_on_device(keys), _table_verbs.ready_on_device(among)
+    if column is None or others is None or column.dtype != others.dtype or column.dtype.kind not in "iu":
+        return None
+    return column, others
+
+
 def alike_on_device(
     keys: Any, among: Any, nulls: str, floats: str, table: dict[str, Any]
 ) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
     """Two columns of keys for one table, of which one or both are on a GPU."""
-    if {_tensors.library_of(keys), _tensors.library_of(among)} <= {"cupy", "torch"}:
-        column, others = _table_verbs.ready_on_device(keys), _table_verbs.ready_on_device(among)
-        if column and others and column.dtype == others.dtype and column.dtype.kind in "iu":
-            return column, others
     if isinstance(keys, tuple) or isinstance(among, tuple):
         return _rows_alike(keys, among, ("keys", "among"), nulls, floats, table)
     pair = _both_as_bytes(keys, among, ("keys", "among"), nulls, floats, table)

@@ -59,6 +59,7 @@ from pygpuhash._verb_inputs import (
     of_one,
     on_device,
     read_on_host,
+    ready_alike,
     refuse_cut,
     values_of,
     values_of_kept,
@@ -263,9 +264,11 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     found = _number_verbs.isin(keys, among, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
-    if lies_on_device(keys) or lies_on_device(among):
-        one, other = alike_on_device(keys, among, nulls, floats, table)
-        return _table_verbs.isin(one, other, table)
+    pair = ready_alike(keys, among)
+    if pair is None and (lies_on_device(keys) or lies_on_device(among)):
+        pair = alike_on_device(keys, among, nulls, floats, table)
+    if pair is not None:
+        return _table_verbs.isin(*pair, table)
     if is_element(among):
         among = of_one(among)
     if is_element(keys):

@@ -63,7 +63,7 @@ def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...
 
     monkeypatch.setattr(_cuda, "copy", copied)
     monkeypatch.setattr(_core, "group", fake)
-    monkeypatch.setattr(_device_results, "_expected_few", set())
+    monkeypatch.setattr(_device_results, "_expected", {})
 
 
 def isin(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]]) -> None:

@@ -188,8 +188,8 @@ def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
         there = host(results[0] if verb is not gh.factorize else results[1])
         assert there.dtype == dtype
         assert np.array_equal(np.sort(there), wanted)
-        few = _device_results._FEW  # a copy where the rest would keep memory for nothing, but for a few elements
-        assert there.base is None or there.base.size <= max(16 * len(there), few)
+        least = _device_results._LEAST  # a copy where the rest would keep memory for nothing, but for a few elements
+        assert there.base is None or there.base.size <= max(16 * len(there), least)
         assert distinct <= 60 or there.base.size == given.size
         if order == "first":
             assert np.array_equal(there, given.reshape(-1)[np.sort(first)])

@@ -41,7 +41,7 @@ def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
         ctypes.memmove(to, source, nbytes)
 
     monkeypatch.setattr(_device_results._cuda, "copy", copy)
-    monkeypatch.setattr(_device_results, "_expected_few", set())
+    monkeypatch.setattr(_device_results, "_expected", {})
     monkeypatch.setattr(HostArray, "made", [])
 
 
@@ -83,7 +83,9 @@ def test_short_results_are_copied_while_the_kernels_run() -> None:
     distinct, counts, before = call(LONG, 900)
     assert before == 3  # temporaries with the results behind them, and two copies
     assert len(HostArray.made) == 3
-    assert kept(distinct) == kept(counts) == _device_results._FEW
+    assert kept(distinct) == kept(counts) == 2000
+    distinct, counts, _ = call(LONG, 2000)  # what was copied before is twice 900, and too short
+    assert kept(distinct) == kept(counts) == 2000
 
 
 def test_more_groups_than_were_expected() -> None:
@@ -96,12 +98,15 @@ def test_more_groups_than_were_expected() -> None:
     assert kept(distinct) == LONG
 
 
-@pytest.mark.parametrize("groups", [0, 1, _device_results._FEW, _device_results._FEW + 1, LONG // 16 - 1, LONG // 16])
+@pytest.mark.parametrize("groups", [0, 1, 64, 65, 2000, 2001, LONG // 16 - 1, LONG // 16])
 def test_every_number_of_groups(groups: int) -> None:
-    for expected in (1, LONG):
+    for expected in (1, 1000, LONG // 17, LONG):
         call(LONG, expected)
         distinct, _, _ = call(LONG, groups)
-        assert kept(distinct) <= max(16 * groups, _device_results._FEW)
+        copied = 2 * expected if 16 * expected < LONG else 0
+        assert kept(distinct) <= max(16 * groups, copied, _device_results._LEAST)
+        distinct, _, _ = call(LONG, groups)  # now it is expected
+        assert kept(distinct) <= max(16 * groups, _device_results._LEAST)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 31, 1000, 40000])
@@ -124,7 +129,7 @@ def test_long_columns_have_arrays_of_their_own() -> None:
         distinct, _, before = call((1 << 22) + 1, 5)
         assert before == 3
         assert kept(distinct) == 5
-    assert not _device_results._expected_few
+    assert not _device_results._expected
 
 
 def test_a_call_that_does_not_wait_has_nothing_to_do_meanwhile() -> None:

@@ -304,7 +304,8 @@ typedef struct gpuhash_group_request {
   uint64_t *host_groups;    /* on the host; NULL, or the call waits for the stream, and *groups is copied here */
   int64_t *out_first;       /* the first row of each group, with room for n; with GPUHASH_ORDER_FIRST alone. NULL: not
                              * asked for */
-  void (*meanwhile)(void *); /* called with `context` when everything is queued, before the call waits for host_groups, with
+  void (*meanwhile)(
+      void *); /* called with `context` when everything is queued, before the call waits for host_groups, with
                               * the device as the current one; NULL: nothing is */
   void *context;
 } gpuhash_group_request;
