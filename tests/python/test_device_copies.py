@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pygpuhash import _device_groups
+from pygpuhash import _device_results
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from pygpuhash import _device_groups
 )
 def test_rule_for_copies(n: int, rows: int, copied: bool) -> None:
     """Less than a sixteenth of a short column's rows, and a fourth of a long one's."""
-    assert _device_groups.leaves_too_much(n, rows) is copied
+    assert _device_results._leaves_too_much(n, rows) is copied
