@@ -437,6 +437,24 @@ def test_refusals_of_joins() -> None:
 # ---- more rows than one call takes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 1000])
+def test_first_rows(put: Any, n: int, waits: bool) -> None:
+    """Of groups that are begun and waited for later, too; twice, since a column is expected to be like the last one."""
+    array, _ = put
+    keys = np.arange(n, dtype="i4") // 7 % 40
+    for _ in range(2):
+        where = _device_groups.Place(0, array(keys), None, {})
+        with where.on_device():
+            found = _device_groups.begin(where, keys.dtype, True, rows=True, waits=waits)()
+        distinct, first = np.unique(keys, return_index=True)
+        assert np.array_equal(host(found.distinct), distinct)
+        assert np.array_equal(host(found.rows), first)
+        assert found.counts is None
+        assert found.codes is None
+    assert list(_device_results._expected) == ([] if n <= 1 else [10])
+
+
 @pytest.mark.parametrize("order", ["any", "first"])
 @pytest.mark.parametrize("most", [100, 333, 999])
 def test_pieces(put: Any, monkeypatch: pytest.MonkeyPatch, most: int, order: Any) -> None:

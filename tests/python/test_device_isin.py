@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _device_groups
+from pygpuhash import _core, _device_groups, _verb_inputs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_kernels
@@ -129,3 +130,31 @@ def test_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     del raised[0]
     with pytest.raises(ValueError, match="of another one"):
         gh.isin(array(np.arange(9)), array(np.arange(5)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("i4", "i4", True),
+        ("u8", "u8", True),
+        ("i4", "i8", False),
+        ("i4", "u4", False),
+        ("f4", "f4", False),  # equal numbers may have different bits
+        (None, "i4", False),
+        ("i4", None, False),
+    ],
+)
+def test_columns_that_are_ready_alike(
+    monkeypatch: pytest.MonkeyPatch, one: str | None, other: str | None, alike: bool
+) -> None:
+    def ready(dtype: str | None) -> Any:
+        return None if dtype is None else SimpleNamespace(dtype=np.dtype(dtype))
+
+    monkeypatch.setattr(_verb_inputs._table_verbs, "ready_on_device", ready)
+    monkeypatch.setattr(_verb_inputs._tensors, "library_of", lambda given: "cupy")
+    pair = _verb_inputs.ready_alike(one, other)
+    assert (pair is not None) is alike
+    if pair is not None:
+        assert [column.dtype for column in pair] == [one, other]
+    monkeypatch.setattr(_verb_inputs._tensors, "library_of", lambda given: "jax")
+    assert _verb_inputs.ready_alike(one, other) is None

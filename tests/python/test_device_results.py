@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ KEY = np.dtype(np.uint32)
 class HostArray:
     """As one of CuPy, of which results are made here."""
 
-    made: ClassVar[list[HostArray]] = []
+    made: ClassVar[list[weakref.ref[HostArray]]] = []  # by asking for memory
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array, self.dtype = array, array.dtype
@@ -30,8 +31,9 @@ class HostArray:
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-        cls.made.append(cls(np.full(shape, 0x55, dtype)))
-        return cls.made[-1]
+        new = cls(np.full(shape, 0x55, dtype))
+        cls.made.append(weakref.ref(new))
+        return new
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,7 @@ def call(n: int, groups: int, waits: bool = True, scratch: int = 1000) -> tuple[
     if meanwhile:
         meanwhile()
     before = len(HostArray.made)
+    assert all(array() is not None for array in HostArray.made[-3:]), "the kernels still write there"
     results.note(groups)
     given = [results.give(name, groups, 77) for name in ("distinct", "counts")]
     assert np.array_equal(given[0].array, np.arange(groups) * 4)
@@ -86,6 +89,16 @@ def test_short_results_are_copied_while_the_kernels_run() -> None:
     assert kept(distinct) == kept(counts) == 2000
     distinct, counts, _ = call(LONG, 2000)  # what was copied before is twice 900, and too short
     assert kept(distinct) == kept(counts) == 2000
+    HostArray.made.clear()
+    call(LONG, 4000)  # and now as long as the result
+    assert len(HostArray.made) == 3
+
+
+def test_a_few_elements_are_copied_however_few_the_last_groups_were() -> None:
+    for groups in (0, 1):
+        call(LONG, groups)
+        distinct, _, _ = call(LONG, groups)
+        assert kept(distinct) == _device_results._LEAST
 
 
 def test_more_groups_than_were_expected() -> None:
@@ -112,8 +125,9 @@ def test_every_number_of_groups(groups: int) -> None:
 @pytest.mark.parametrize("n", [1, 2, 5, 31, 1000, 40000])
 def test_columns_shorter_than_what_is_copied(n: int) -> None:
     for groups in (1, n, 1):
-        call(n, groups)
-        call(n, min(groups, n))
+        for _ in range(2):
+            distinct, counts, _ = call(n, groups)
+            assert max(kept(distinct), kept(counts)) <= n
 
 
 def test_only_columns_of_about_as_many_rows_are_expected_to_be_alike() -> None:
@@ -130,6 +144,11 @@ def test_long_columns_have_arrays_of_their_own() -> None:
         assert before == 3
         assert kept(distinct) == 5
     assert not _device_results._expected
+    call(1 << 22, 5)  # the longest of the short ones
+    HostArray.made.clear()
+    _, _, before = call((1 << 22) + 1, 5)
+    assert before == 3
+    assert len(HostArray.made) == 5
 
 
 def test_a_call_that_does_not_wait_has_nothing_to_do_meanwhile() -> None:
