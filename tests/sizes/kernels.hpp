@@ -27,7 +27,7 @@
      sample from 256 on, chunks of a few rows */ \
   {"cuda.group_threads", 64}, {"cuda.group_dividers", 64}, {"cuda.group_servers", 64}, {"cuda.group_slots", 512}, \
   {"cuda.group_each", 4}, {"cuda.group_pass_bits", 2}, {"cuda.group_counted_bits", 4}, {"cuda.group_frequent", 64}, \
-  {"cuda.group_few", 64}, {"cuda.group_few_from", 20}, {"cuda.group_few_probes", 8}, {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, {"cuda.group_few_rows", 400}, \
+  {"cuda.group_few", 64}, {"cuda.group_few_from", 20}, {"cuda.group_few_probes", 8}, {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, {"cuda.group_few_rows", 400}, {"cuda.group_several", 1}, \
   {"cuda.isin_table", 3000}, \
   /* joins: lists that a warp, a block and a block in pieces sort, lengths before them, and more than are listed */ \
   {"cuda.group_of_warp", 64}, {"cuda.group_listed", 1024}, {"cuda.group_list_bits", 27}, \

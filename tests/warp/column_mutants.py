@@ -68,6 +68,7 @@ MUTANTS = [
         "if (blockIdx.x) return;",
     ),
     Mutant("pinned-after-a-reset", PINNED, "found.type == cudaMemoryTypeHost", "true"),
+    Mutant("launch-that-fails", LAUNCH, "if (code != cudaSuccess) throw cuda_failure{cudaError_t(code), call};", ";"),
     Mutant("pinned-and-not-copied", LAUNCH, "if (there != to) std::memcpy(to, there, bytes);", ";"),
     Mutant("pinned-not-given-back", PINNED, "those.free.push_back(at_);", ";"),
     Mutant("no-pinned-memory", LAUNCH, "pinned.at() && bytes <= pinned.room", "bytes <= pinned.room"),
@@ -137,6 +138,7 @@ MUTANTS = [
     Mutant("few-after-all", FEW, "if (*static_cast<volatile u32*>(&w.facts->many_keys)) return;", ";"),
     Mutant("number-of-few-not-told", FEW, "*w.groups = *static_cast<volatile u32*>(&w.facts->few_keys);", ";"),
     Mutant("few-counted-again", PARTITION, "if (!ByKeys && w.facts->few) return;", ";"),
+    Mutant("one-bin-of-several", BINS, "bin < 1u << w.plan.bits", "bin < gridDim.x"),
     Mutant("kernel-that-does-not-wait", BINS, "wait_for_the_one_before();", ";"),
     # the partition
     Mutant("rows-past-the-end", PARTITION, "min(tile, (in_first ? w.split : w.n) - from)", "tile"),

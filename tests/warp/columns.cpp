@@ -514,6 +514,35 @@ void on_the_host_from_a_capture() {
   HOLDS(gpuhash_group(&q, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "meanwhile is given"));
 }
 
+// Whichever call of the driver fails, the caller is told.
+void calls_that_fail() {
+  where = "a call that fails";
+  const size_t n = 600;
+  memory keys(4 * n), distinct(4 * n), codes(8 * n), number(8);
+  memset(keys.data(), 0, 4 * n);
+  uint64_t there = 0;
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
+  q.n = n, q.keys = keys.data(), q.key_bytes = 4, q.out_keys = distinct.data(), q.device.kind = GPUHASH_CUDA;
+  q.groups = reinterpret_cast<uint64_t*>(number.data()), q.host_groups = &there;
+  q.out_codes = reinterpret_cast<int64_t*>(codes.data());
+  HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+  memory scratch(q.scratch_bytes);
+  q.scratch = scratch.data();
+  allocations_fail = false;  // others do without pinned memory
+  int failed = 0;
+  for (bool fails = true; fails; failed += fails) {
+    failing_call = failed + 1;
+    const gpuhash_status status = gpuhash_group(&q, &err);
+    fails = failing_call == 0;
+    failing_call = 0;
+    HOLDS(status == (fails ? GPUHASH_DEVICE_ERROR : GPUHASH_OK));
+    if (fails) HOLDS(strstr(err.message, "failed on cuda:0"));
+  }
+  allocations_fail = true;
+  HOLDS(failed >= 6);  // kernels, and the wait
+}
+
 // A short result arrives in pinned memory, which is kept for the next call; in the caller's own where there is none.
 void on_the_host() {
   where = "a result on the host";
@@ -552,6 +581,7 @@ int main(int count, char** given) {
   first_rows_in_any_order();
   on_the_host_from_a_capture();
   on_the_host();
+  calls_that_fail();
   plans_of_two_columns();
   for (u64 round = 0; round < rounds; ++round, ++seed) {
     random_numbers r{seed};

@@ -117,10 +117,9 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
 
 template <class K, class V, bool Counts, bool First, bool Codes>
 void group(const launcher& launch, const group_work<K>& w) {
-  constexpr unsigned of_processor = 16;  // blocks, several times as many as are there at a time
   const unsigned bins = 1u << w.plan.bits;
   const bool fewer = serves_several<V, Counts, First, Codes> && w.plan.few_slots;
-  launch.next(group_bins<K, V, Counts, First, Codes>, fewer ? launch.blocks(bins, of_processor) : bins, bin_threads,
+  launch.next(group_bins<K, V, Counts, First, Codes>, fewer ? launch.blocks(bins, several_blocks) : bins, bin_threads,
               grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
 }
 template <class K>

@@ -11,6 +11,8 @@ namespace gpuhash::columns {
 constexpr uint32_t count_threads = tunable("cuda.group_threads", 1024u), scan_threads = count_threads;
 constexpr uint32_t divide_threads = tunable("cuda.group_dividers", 512u);
 constexpr uint32_t bin_threads = tunable("cuda.group_servers", 256u);
+// Blocks of a multiprocessor that serve several bins each: several times as many as it has at a time.
+constexpr uint32_t several_blocks = tunable("cuda.group_several", 16u);
 constexpr uint32_t frequent_threads = bin_threads, order_threads = bin_threads;
 
 // A multiprocessor of devices of compute capability 9.0: bytes of its memory, what a block takes of them besides its own (the
