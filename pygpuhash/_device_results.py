@@ -1,9 +1,10 @@
-"""Results of one element for each group of a column on a GPU, made before anybody knows how many groups there are.
+"""Arrays of results that have an element for each group of a column on a GPU. The arrays are made before the number of
+groups is known.
 
-Each has room for as many elements as there are rows: as an array of its own, of which the result is a part; or behind
-the temporaries, if the groups are expected to be few, as they were in the last column of about as many rows. Then the
-first elements are copied while the kernels still run, twice as many as there were groups, and these copies are the
-result, so that a short column takes no longer than its kernels.
+Each has room for as many elements as the column has rows. It is an array of its own, of which the result is a part; or
+it lies behind the temporaries, if the groups are expected to be few, as they were in the last column of about as many
+rows. Then its first elements are copied while the kernels still run, twice as many as there were groups, and the copy
+is the result, so that a short column takes no longer than its kernels.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Results:
         self._arrays: dict[str, Any] = {}  # of n elements; or instead:
         self._behind: dict[str, int] = {}  # where they begin behind the temporaries
         self._first: dict[str, Any] = {}  # and the copies of their first elements
-        self._scratch: Any = None
+        self._scratch: Any = None  # lives until the results are copied
         self._at = 0
 
     def add(self, name: str, dtype: np.dtype[Any]) -> None:

@@ -18,6 +18,7 @@
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/src/device.hpp"
 #include "tests/warp/checks.hpp"
+#include "tests/warp/column_requests.hpp"
 #include "tests/warp/columns.hpp"
 #include "tests/warp/emulator.hpp"
 
@@ -464,114 +465,6 @@ void join_a_long_column(u64 seed, random_numbers& r) {
   ++runs;
 }
 
-// A caller that was compiled before requests had values: what lies behind its struct is not read.
-void older_caller() {
-  where = "a request without values";
-  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
-  q.struct_size = offsetof(gpuhash_group_request, values);
-  q.n = 10, q.key_bytes = 4, q.value_bytes = 77, q.out_low = &q;
-  size_t bytes = 0;
-  gpuhash_error err = GPUHASH_ERROR_INIT;
-  HOLDS(gpuhash_group_scratch(&q, &bytes, &err) == GPUHASH_OK && bytes > 0);
-}
-
-// Rows of groups are known in the order of first appearance alone.
-void first_rows_in_any_order() {
-  where = "first rows of groups in any order";
-  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
-  int64_t row = 0;
-  q.n = 10, q.key_bytes = 4, q.out_first = &row;
-  size_t bytes = 0;
-  gpuhash_error err = GPUHASH_ERROR_INIT;
-  HOLDS(gpuhash_group_scratch(&q, &bytes, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "out_first"));
-}
-
-// A stream that is being captured into a graph: nothing can be waited for, and nothing is queued.
-void on_the_host_from_a_capture() {
-  where = "a result on the host, while the stream is being captured";
-  memory keys(40), distinct(40), number(16), rows(80);
-  uint64_t there[2] = {7, 7};
-  gpuhash_error err = GPUHASH_ERROR_INIT;
-  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
-  q.n = 10, q.keys = keys.data(), q.key_bytes = 4, q.out_keys = distinct.data(), q.device.kind = GPUHASH_CUDA;
-  q.groups = reinterpret_cast<uint64_t*>(number.data()), q.host_groups = there;
-  HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
-  memory scratch(q.scratch_bytes);
-  q.scratch = scratch.data();
-  gpuhash_join_request j = GPUHASH_JOIN_REQUEST_INIT;
-  j.n_left = j.n_right = 10, j.left = j.right = keys.data(), j.key_bytes = 4, j.device.kind = GPUHASH_CUDA;
-  j.out_left = j.out_right = reinterpret_cast<int64_t*>(rows.data());
-  j.out_facts = q.groups, j.host_facts = there;
-  HOLDS(gpuhash_join_scratch(&j, &j.scratch_bytes, &err) == GPUHASH_OK);
-  memory more(j.scratch_bytes);
-  j.scratch = more.data();
-  capturing = true;
-  HOLDS(gpuhash_group(&q, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "host_groups is given"));
-  HOLDS(gpuhash_join(&j, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "host_facts is given"));
-  HOLDS(*q.groups == 0xabababababababab && there[0] == 7);
-  capturing = false;
-  q.host_groups = nullptr, q.meanwhile = [](void*) { wrong("the call does not wait"); };
-  HOLDS(gpuhash_group(&q, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "meanwhile is given"));
-}
-
-// Whichever call of the driver fails, the caller is told.
-void calls_that_fail() {
-  where = "a call that fails";
-  const size_t n = 600;
-  memory keys(4 * n), distinct(4 * n), codes(8 * n), number(8);
-  memset(keys.data(), 0, 4 * n);
-  uint64_t there = 0;
-  gpuhash_error err = GPUHASH_ERROR_INIT;
-  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
-  q.n = n, q.keys = keys.data(), q.key_bytes = 4, q.out_keys = distinct.data(), q.device.kind = GPUHASH_CUDA;
-  q.groups = reinterpret_cast<uint64_t*>(number.data()), q.host_groups = &there;
-  q.out_codes = reinterpret_cast<int64_t*>(codes.data());
-  HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
-  memory scratch(q.scratch_bytes);
-  q.scratch = scratch.data();
-  allocations_fail = false;  // others do without pinned memory
-  int failed = 0;
-  for (bool fails = true; fails; failed += fails) {
-    failing_call = failed + 1;
-    const gpuhash_status status = gpuhash_group(&q, &err);
-    fails = failing_call == 0;
-    failing_call = 0;
-    HOLDS(status == (fails ? GPUHASH_DEVICE_ERROR : GPUHASH_OK));
-    if (fails) HOLDS(strstr(err.message, "failed on cuda:0"));
-  }
-  allocations_fail = true;
-  HOLDS(failed >= 6);  // kernels, and the wait
-}
-
-// A short result arrives in pinned memory, which is kept for the next call; in the caller's own where there is none.
-void on_the_host() {
-  where = "a result on the host";
-  memory keys(40), distinct(40), number(8);
-  memset(keys.data(), 0, 40);
-  uint64_t there = 7;
-  gpuhash_error err = GPUHASH_ERROR_INIT;
-  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
-  q.n = 10, q.keys = keys.data(), q.key_bytes = 4, q.out_keys = distinct.data(), q.device.kind = GPUHASH_CUDA;
-  q.groups = reinterpret_cast<uint64_t*>(number.data()), q.host_groups = &there;
-  HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
-  memory scratch(q.scratch_bytes);
-  q.scratch = scratch.data();
-  const auto call = [&](size_t pinned) {
-    there = 7;
-    HOLDS(gpuhash_group(&q, &err) == GPUHASH_OK && there == 1 && allocations.size() == pinned);
-  };
-  memory_is_out = true;
-  call(0);
-  memory_is_out = false;
-  call(1);
-  call(1);
-  allocations.clear();  // by a reset of the device
-  memory_is_out = true;
-  call(0);
-  memory_is_out = false;
-  call(1);
-}
-
 }  // namespace
 
 int main(int count, char** given) {
@@ -581,7 +474,7 @@ int main(int count, char** given) {
   first_rows_in_any_order();
   on_the_host_from_a_capture();
   on_the_host();
-  calls_that_fail();
+  driver_calls_that_fail();
   plans_of_two_columns();
   for (u64 round = 0; round < rounds; ++round, ++seed) {
     random_numbers r{seed};
