@@ -326,10 +326,10 @@ class PinnedMemory:
                 self._map.madvise(mmap.MADV_HUGEPAGE)
             start = np.frombuffer(self._map, np.uint8).ctypes.data
             self.address = -(-start // _HUGE_PAGE) * _HUGE_PAGE
+            _core.Copies([(self.address, 0, nbytes, _core.COPY_TOUCH)]).end()  # the driver's one thread takes longer
             call("cuMemHostRegister", self.address, nbytes, 0)
-            _core.keep(
-                self._map
-            )  # unmapped by `close` alone: the driver would go on taking its addresses for these pages
+            # Unmapped by `close` alone: the driver would go on taking its addresses for these pages.
+            _core.keep(self._map)
         except (OSError, GpuHashError):  # a system that pins only what the driver has allocated
             self._map = None
             self.address = int(call("cuMemAllocHost", nbytes))

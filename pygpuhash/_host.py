@@ -1,17 +1,17 @@
 """Host arrays on a CUDA table: through pinned memory, in chunks, copies in both directions beside the kernels.
 
-A chunk goes through five steps: the host copies its part of the inputs into pinned memory (send), the upload stream
-copies that to the device, the batch runs on the stream of the call (launch), the download stream copies results into
-pinned memory, and the host copies them to where they belong (collect). There are six slots of memory: while chunk i
-runs, two are on their way up, and up to three down or waiting to be collected. What is sent and collected at the same
-time is one copy of the host's, on several threads; this one queues another chunk's work meanwhile, and then helps them.
+A chunk goes through five steps: other threads copy its part of the inputs into pinned memory (send), the upload
+stream copies that to the device (upload), the batch runs on the stream of the call (launch), the download stream
+copies results into pinned memory (fetch), and other threads copy them to where they belong (collect). There are six
+slots of memory, so six chunks are under way at once, each in a step of its own. This thread looks what has ended, and
+begins what comes next; where nothing has, it copies too.
 
-What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
-bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is
-the lower bound: 16 threads of an H200's host copy 40 to 70 GB/s beside the bus. One thread copies 10 to 20 GB/s, so
-the threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that were never written to
-cost the kernel's clearing of their pages on top: pass `out=` to use memory again. The first and the last chunks are
-small, since nothing runs beside them.
+What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16, 50 in both
+directions at once); and all bytes together over what the host copies, since each passes through the host's memory once
+more. 16 threads of an H200's host copy 130 GB/s and more, one copies 5 to 8, so the threads that serve batches on the
+CPU do it (`gpuhash_copies_begin`). New arrays for results cost the kernel's clearing of their pages on top, which the
+same threads have done before results come: pass `out=` to use memory again. The first and the last chunks are small,
+since nothing runs beside them.
 
   H1  A slot is written again when its results have been collected, which is after everything that used it.
   H2  What was launched is collected, whatever happens (Ctrl-C, a failure): the status of each element is true.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from collections.abc import Callable
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,9 @@ __all__ = ["run"]
 Array = np.ndarray[Any, Any]
 
 SLOTS = 6
-LAG = 2  # chunks that are sent before a chunk is launched
-CHUNK_BYTES = 16 << 20  # of one slot, in both directions
+CHUNK_BYTES = 10 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
-FIRST_KEYS = 1 << 19  # in the first and the last chunk of a long batch
+FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
 # Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of few
 FAR_BYTES = 64 << 20
 FAR_KEYS = 1 << 22
@@ -175,6 +174,7 @@ class _Batch:
         op: int,
         inputs: tuple[Array, Array | None, Array | None],
         outputs: tuple[Array | None, Array],
+        new: tuple[bool, bool],
         how: tuple[int, int],
         stream: int,
     ) -> None:
@@ -183,21 +183,39 @@ class _Batch:
         self.results, self.statuses = outputs
         self.one = self.values if self.values is not None and self.values.ndim == 0 else None  # value for all keys
         sent = [self.keys, None if self.one is not None else self.values, self.ops]
-        self.sent = [0 if a is None else a.itemsize for a in sent]
+        self.sent_sizes = [0 if a is None else a.itemsize for a in sent]
         self.received = [0 if self.results is None else self.results.itemsize, 1]
         # Addresses, asked for once: the interpreter's share of a chunk is time in which nothing is copied.
         self.sources = [0 if a is None else a.ctypes.data for a in sent]
         self.statuses_at = self.statuses.ctypes.data
         self.out = 0 if self.results is None else self.results.ctypes.data
+        long = self.keys.size >= LONG_KEYS
+        self.past = _core.COPY_STREAM if long else 0
+        self.to_touch = [  # (address, bytes of an element) of new memory for results
+            (at, size)
+            for at, size, is_new in zip((self.out, self.statuses_at), self.received, new, strict=True)
+            if long and is_new and size
+        ]
         self.rows: list[tuple[int, int]] = []
         self.staging: _Staging | None = None
         self.filled: Any = None  # the one value, for all keys of a chunk, on the device
         self.log: list[int] = []  # an entry for each chunk that the library has had
-        self.collected = self.said = 0
+        # Copies of the host that are under way: of chunks that are sent, touched and collected, the first one first.
+        self.sends, self.touches, self.collects = (deque[_core.Copies]() for _ in range(3))
+        # Chunks that have begun so many steps, or have ended all.
+        self.sent = self.uploaded = self.launched = self.arrived = self.collected = self.said = 0
+        self.layouts: dict[int, tuple[list[int], list[int]]] = {}
         self.failure: GpuHashError | None = None
         self.full = False  # some elements found no room
 
     # ---- where things lie in a slot: each array of a chunk after the other
+
+    def layout(self, n: int) -> tuple[list[int], list[int]]:
+        """Where the arrays that are sent begin in a slot, for a chunk of n keys, and those that are received; each with
+        the end of the last one."""
+        if n not in self.layouts:
+            self.layouts[n] = self.places(self.sent_sizes, n), self.places(self.received, n)
+        return self.layouts[n]
 
     def places(self, sizes: list[int], n: int) -> list[int]:
         ends = [0]
@@ -207,8 +225,8 @@ class _Batch:
 
     def bytes_of(self, n: int) -> int:
         """Bytes of a slot for n keys, for both directions, so that the next operation with n keys finds room, too."""
-        arrays = len(self.sent) + len(self.received)
-        return _room(n * (sum(self.sent) + sum(self.received))) + arrays * _ALIGNMENT
+        arrays = len(self.sent_sizes) + len(self.received)
+        return _room(n * (sum(self.sent_sizes) + sum(self.received))) + arrays * _ALIGNMENT
 
     # ---- the steps
 
@@ -219,8 +237,9 @@ class _Batch:
             try:
                 staging = self.prepare(device)
                 self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down
+                self.up_at, self.down_at = int(self.up.handle), int(self.down.handle)
                 # The same for all chunks: one that is copied up must not touch the results of the one before it there.
-                self.results_at = self.places(self.sent, self.longest())[-1]
+                self.results_at = self.places(self.sent_sizes, self.longest())[-1]
                 self.here = _cuda.stream_at(self.stream)
                 if self.one is not None:
                     self.filled = _cuda.full((self.longest(),), self.one, device, _cuda.Address(self.stream))
@@ -237,7 +256,7 @@ class _Batch:
 
     def prepare(self, device: int) -> _Staging:
         """A staging area, and chunks that its slots have room for: of fewer keys where there is little memory."""
-        per_key = sum(self.sent) + sum(self.received)
+        per_key = sum(self.sent_sizes) + sum(self.received)
         most = CHUNK_BYTES // per_key
         if self.table._behind_bus:
             most = max(most, min(self.keys.size // 8, FAR_KEYS, FAR_BYTES // per_key))
@@ -255,46 +274,60 @@ class _Batch:
         return max(end - begin for begin, end in self.rows)
 
     def loop(self) -> None:
-        last = len(self.rows)
-        for i in range(last + LAG):
-            if not (self.send(i) if i < last else i < LAG or self.launch(i - LAG)):
-                break
-        for i in range(self.collected, len(self.log)):
-            self.collect(i)
+        while self.collected < len(self.rows):
+            if self.sends and self.sends[0].done():
+                self.upload(self.uploaded)
+            elif self.launched < self.uploaded:  # which may wait for the device, and uploads go on meanwhile
+                if not self.launch(self.launched):
+                    break
+            elif self.arrived < self.launched and self.slot(self.arrived).downloaded.is_done:
+                self.begin_to_collect()
+            elif self.collects and self.collects[0].done():
+                self.end_to_collect()
+            elif self.sent < min(len(self.rows), self.collected + SLOTS):  # H1
+                self.send(self.sent)
+            elif copies := self.sends or self.collects:
+                copies[0].help()
+            else:
+                self.slot(self.arrived).downloaded.sync()
+        self.collect_rest()
 
     def slot(self, i: int) -> _Slot:
         return self.slots[i % SLOTS]
 
-    def send(self, i: int) -> bool:
-        """Copy a chunk up, and collect the one that has had its slot (H1), beside a launch. False: as `launch`."""
-        (begin, end), slot = self.rows[i], self.slot(i)
-        places = self.places(self.sent, end - begin)
-        host, device = slot.at
+    def send(self, i: int) -> None:
+        """Begin to copy a chunk into pinned memory, and to bring in the pages of its results."""
+        begin, end = self.rows[i]
+        n = end - begin
+        host, _ = self.slot(i).at
         parts = [
-            (host + place, source + begin * size, (end - begin) * size, 0)
-            for source, size, place in zip(self.sources, self.sent, places, strict=False)
+            (host + place, source + begin * size, n * size, 0)
+            for source, size, place in zip(self.sources, self.sent_sizes, self.layout(n)[0], strict=False)
             if size
         ]
-        answers: list[bool] = []
-        launch = (lambda: answers.append(self.launch(i - LAG))) if i >= LAG else None
-        more = i + 1 < len(self.rows)
-        if i < SLOTS:
-            _core.copy_parts(parts, meanwhile=launch, more=more)
-        else:
-            self.collect(i - SLOTS, parts, launch, more)
-        _cuda.copy(device, host, places[-1], self.up.handle)
+        self.sends.append(_core.Copies(parts, more=True))
+        self.sent = i + 1
+        if self.to_touch:
+            pages = [(at + begin * size, 0, n * size, _core.COPY_TOUCH) for at, size in self.to_touch]
+            self.touches.append(_core.Copies(pages, more=True))
+
+    def upload(self, i: int) -> None:
+        (begin, end), slot = self.rows[i], self.slot(i)
+        host, device = slot.at
+        _cuda.copy(device, host, self.layout(end - begin)[0][-1], self.up_at)
         self.up.record(slot.uploaded)
-        return all(answers)
+        self.sends.popleft().end()
+        self.uploaded = i + 1
 
     def launch(self, i: int) -> bool:
         """Run a chunk and fetch its results. False: nothing more can be done."""
         self.tell()
         (begin, end), slot = self.rows[i], self.slot(i)
         n = end - begin
-        _, device = slot.at
-        keys, values, ops, _ = self.places(self.sent, n)
+        device = slot.at[1]
+        (keys, values, ops, _), (out, statuses, _) = self.layout(n)
         results = device + self.results_at
-        out, statuses, _ = self.places(self.received, n)
+        self.launched = i + 1
         self.here.wait(slot.uploaded)
         failure = self.table._raw(
             self.op,
@@ -319,31 +352,40 @@ class _Batch:
 
     def fetch(self, i: int) -> None:
         (begin, end), slot = self.rows[i], self.slot(i)
-        host, device = (at + self.results_at for at in slot.at)
+        host, device = slot.at
         self.down.wait(self.here)
-        _cuda.copy(host, device, self.places(self.received, end - begin)[-1], self.down.handle)
+        _cuda.copy(host + self.results_at, device + self.results_at, self.layout(end - begin)[1][-1], self.down_at)
         self.down.record(slot.downloaded)
 
-    def collect(
-        self,
-        i: int,
-        others: list[tuple[int, int, int, int]] | None = None,
-        meanwhile: Callable[[], object] | None = None,
-        more: bool = False,
-    ) -> None:
-        """Wait for the results of a chunk and copy them to where they belong, beside `others` and `meanwhile`."""
-        (begin, end), slot = self.rows[i], self.slot(i)
-        slot.downloaded.sync()
+    def begin_to_collect(self) -> None:
+        """Begin to copy the results of a chunk, which have arrived in pinned memory, to where they belong."""
+        (begin, end), slot = self.rows[self.arrived], self.slot(self.arrived)
         n = end - begin
         host = slot.at[0] + self.results_at
-        out, statuses, _ = self.places(self.received, n)
-        past = _core.COPY_STREAM if self.keys.size >= LONG_KEYS else 0
-        parts = [(self.statuses_at + begin, host + statuses, n, past | _core.COPY_LOOK)]
+        out, statuses, _ = self.layout(n)[1]
+        parts = [(self.statuses_at + begin, host + statuses, n, self.past | _core.COPY_LOOK)]
         if self.results is not None:
             size = self.received[0]
-            parts.append((self.out + begin * size, host + out, n * size, past))
-        self.full |= _core.copy_parts(parts + (others or []), meanwhile=meanwhile, more=more) > 1
-        self.collected = i + 1
+            parts.append((self.out + begin * size, host + out, n * size, self.past))
+        self.collects.append(_core.Copies(parts, more=True))
+        self.arrived += 1
+
+    def end_to_collect(self) -> None:
+        self.full |= self.collects[0].end() > 1
+        self.collects.popleft()
+        if self.touches:
+            self.touches.popleft().end()
+        self.collected += 1
+
+    def collect_rest(self) -> None:
+        """Collect what was launched, and end all copies of the host."""
+        while self.collected < len(self.log):
+            if not self.collects:
+                self.slot(self.arrived).downloaded.sync()
+                self.begin_to_collect()
+            self.end_to_collect()
+        for copies in (*self.sends, *self.touches):
+            copies.end()
 
     def no_room(self) -> TableFull:
         """No call waited for the chunks of a table that may not grow: their statuses say what became of them."""
@@ -360,9 +402,13 @@ class _Batch:
         if self.staging is None:
             return
         with contextlib.suppress(Exception):  # of a device that has failed
+            for copies in (*self.sends, *self.touches, *self.collects):
+                copies.end()
+            self.collects.clear()  # what was under way is collected again
+            self.arrived = self.collected
             for i in range(self.collected, len(self.log)):
                 self.fetch(i)
-                self.collect(i)
+            self.collect_rest()
             self.up.sync()
             self.down.sync()
             _give_back(self.staging)
@@ -384,10 +430,14 @@ def run(
     op: int,
     inputs: tuple[Array, Array | None, Array | None],
     outputs: tuple[Array | None, Array],
+    new: tuple[bool, bool],
     how: tuple[int, int],
     stream: int,
 ) -> GpuHashError | None:
     """One batch on flat host arrays: inputs (keys, values, ops), outputs (values, statuses), (flags, combine).
+
+    new : whether each output was made for this batch, with memory whose pages may have to be brought in.
+
 
     Returns when the results are there: None, or the exception of single elements (`TableFull`) or of the call. Elements
     that the library never came to have the status 3.
@@ -395,7 +445,7 @@ def run(
     if inputs[0].size == 0:
         failure: GpuHashError | None = table._raw(op, 0, 0, flags=how[0], combine=how[1], stream=stream)
         return failure
-    batch = _Batch(table, op, inputs, outputs, how, stream)
+    batch = _Batch(table, op, inputs, outputs, new, how, stream)
     batch.run()
     batch.tell()
     failure = batch.failure

@@ -50,7 +50,9 @@ def serve(table: Any, call: Call) -> tuple[Any, Any]:
     statuses = status.view(np.uint8).reshape(-1)
     inputs = host.reshape(-1), _flat(given), _flat(codes)
     try:
-        failure = _host.run(table, call.op, inputs, (_flat(results), statuses), (call.flags, call.combine), s)
+        new = results is not target, given_mask is None
+        how = call.flags, call.combine
+        failure = _host.run(table, call.op, inputs, (_flat(results), statuses), new, how, s)
     except BaseException:
         statuses[...] = statuses == 1  # the mask may be the caller's: leave booleans in it
         raise

@@ -267,14 +267,23 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
                                            size_t repeats, uint32_t threads, double *seconds, gpuhash_error *err)
 
     # ---- copies of host memory
+    enum:
+        GPUHASH_COPY_LOOK
+        GPUHASH_COPY_STREAM
+        GPUHASH_COPY_TOUCH
+
     ctypedef struct gpuhash_copy:
         void *to
         const void *from_ "from"
         size_t bytes
         uint32_t flags
 
-    uint8_t gpuhash_copy_parts_beside(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more,
-                                      void (*meanwhile)(void *context) noexcept nogil, void *context)
+    ctypedef struct gpuhash_copies:
+        pass
+
+    gpuhash_copies *gpuhash_copies_begin(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more)
+    uint32_t gpuhash_copies_help(gpuhash_copies *copies, uint32_t pieces)
+    uint8_t gpuhash_copies_end(gpuhash_copies *copies)
 
     # ---- SlabAlloc
     ctypedef struct gpuhash_slab_allocator:

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/team.hpp"
 
@@ -12,6 +13,8 @@ uint64_t fork_generation = 0;
 constinit static_mutex library_lock[lock_count];
 
 namespace {
+
+constexpr int looks = 64;  // at a lock, before going to sleep
 
 thread_local char me;  // its address tells threads apart; the thread that forks has the same one in the child
 
@@ -35,7 +38,13 @@ void after_fork() {
 }  // namespace
 
 void static_mutex::lock() {
-  mutex_.lock();
+  // What is done under the team's lock takes a fraction of the time that it takes to sleep and to be woken.
+  bool locked = mutex_.try_lock();
+  for (int i = 0; i < looks && !locked; ++i) {
+    pause_a_little();
+    locked = mutex_.try_lock();
+  }
+  if (!locked) mutex_.lock();
   owner_.store(&me, std::memory_order_relaxed);
 }
 

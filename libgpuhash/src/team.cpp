@@ -20,21 +20,14 @@
 namespace gpuhash {
 namespace {
 
-constexpr int looks = 64;          // before going to sleep; a look takes 10 to 50 ns (T3)
-constexpr int64_t soon = 200'000;  // ns (T6)
+constexpr int looks = 64;              // before going to sleep; a look takes 10 to 50 ns (T3)
+constexpr int64_t soon = 200'000;      // ns (T6)
+constexpr uint32_t woken_at_once = 2;  // T9
 
 int64_t nanoseconds() {
   timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
-}
-
-void pause_a_little() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb");  // takes about as long as a pause of x86; yield takes no time
-#endif
 }
 
 // Looks for a little while whether this has become true.
@@ -55,13 +48,15 @@ void wake(std::atomic<uint32_t>& word, uint32_t threads) {
 
 enum : uint32_t { running, awaited, ended };
 
-// A call of parallel(). It outlives the call while a worker holds it, which may be between its last piece and its next
-// look; the body does not (T2).
+}  // namespace
+
+// A call of parallel(), or of start() and finish(). It outlives the call while a worker holds it, which may be between its
+// last piece and its next look; the body does not (T2).
 struct job {
   void (*const body)(void*, size_t);
   void* const context;
   const size_t pieces;
-  const bool more_soon;
+  const bool more_soon, halves;          // T6; whether it is one of start() and finish()
   uint32_t places;                       // workers that may still join; under team_lock
   job* next = nullptr;                   // of the open ones; under team_lock
   std::atomic<size_t> first_free{0};     // pieces from here on are not claimed
@@ -69,17 +64,25 @@ struct job {
   std::atomic<uint32_t> state{running};  // where the caller sleeps
   std::atomic<uint32_t> holders{1};      // the caller and its workers
 
-  job(void (*a_body)(void*, size_t), void* a_context, size_t n, uint32_t workers, bool more)
-      : body(a_body), context(a_context), pieces(n), more_soon(more), places(workers), unfinished(n) {}
+  job(void (*a_body)(void*, size_t), void* a_context, size_t n, uint32_t workers, bool more, bool in_halves)
+      : body(a_body),
+        context(a_context),
+        pieces(n),
+        more_soon(more),
+        halves(in_halves),
+        places(workers),
+        unfinished(n) {}
 
   size_t claim() { return first_free.fetch_add(1, std::memory_order_relaxed); }
+  bool all_claimed() const { return first_free.load(std::memory_order_relaxed) >= pieces; }
 
+  void run(size_t piece) {
+    body(context, piece);
+    if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1 && state.exchange(ended) == awaited) wake(state, 1);
+  }
   // Run piece after piece, the first of which is claimed already.
   void serve(size_t piece) {
-    for (; piece < pieces; piece = claim()) {
-      body(context, piece);
-      if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1 && state.exchange(ended) == awaited) wake(state, 1);
-    }
+    for (; piece < pieces; piece = claim()) run(piece);
   }
   bool done() const { return unfinished.load(std::memory_order_acquire) == 0; }
   void await() {
@@ -94,6 +97,8 @@ struct job {
     if (holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 };
+
+namespace {
 
 // Under team_lock, but for `calls`, which is changed under it and looked at anywhere.
 struct team {
@@ -125,12 +130,18 @@ void leave(int cpu) {
 // A job and a piece of it that this thread has claimed (T1), or NULL. Under the lock.
 job* find_work(size_t* piece) {
   for (job* j = the_team.open; j != nullptr; j = j->next) {
-    if (j->places == 0 || (*piece = j->claim()) >= j->pieces) continue;
+    if (j->places == 0 || j->all_claimed() || (*piece = j->claim()) >= j->pieces) continue;
     --j->places;
     j->holders.fetch_add(1, std::memory_order_relaxed);
     return j;
   }
   return nullptr;
+}
+
+// How many sleepers to wake for this job now. Under the lock.
+uint32_t to_wake(const job& j) {
+  const uint32_t wanted = std::min(j.places > the_team.looking ? j.places - the_team.looking : 0, the_team.asleep);
+  return j.halves ? std::min(wanted, woken_at_once) : wanted;
 }
 
 // The next job, and a piece of it. Sleeps as long as there is none.
@@ -155,11 +166,15 @@ job* wait_for_work(size_t* piece, bool more_soon) {
     }
     sleep_while(calls, seen);
     int cpu;
+    uint32_t others = 0;
     {
       const hold h(lock());
       --the_team.asleep;
       cpu = the_team.cpu;
+      for (const job* j = the_team.open; j != nullptr && others == 0; j = j->next)
+        if (j->halves && !j->all_claimed()) others = to_wake(*j);
     }
+    if (others != 0) wake(calls, others);
     leave(cpu);
   }
 }
@@ -198,14 +213,13 @@ void publish(job& j) {
   uint32_t sleepers = 0;
   {
     const hold h(lock());
-    const uint32_t wanted = j.places;
-    while (the_team.workers < wanted && start_worker()) ++the_team.workers;  // T4
+    while (the_team.workers < j.places && start_worker()) ++the_team.workers;  // T4
     job** end = &the_team.open;
     while (*end != nullptr) end = &(*end)->next;
     *end = &j;
     the_team.cpu = sched_getcpu();
     the_team.calls.fetch_add(1, std::memory_order_relaxed);
-    sleepers = std::min(wanted > the_team.looking ? wanted - the_team.looking : 0, the_team.asleep);
+    sleepers = to_wake(j);
   }
   if (sleepers != 0) wake(the_team.calls, sleepers);
 }
@@ -219,27 +233,48 @@ void withdraw(job& j) {
 
 }  // namespace
 
-void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context) {
-  parallel(threads, pieces, body, context, {});
+namespace {
+
+job* open_job(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context, bool more_soon,
+              bool halves) {
+  const size_t others = in_body ? 0 : std::min<size_t>(threads, pieces);  // T5
+  job* const j =
+      new (std::nothrow) job(body, context, pieces, others == 0 ? 0 : uint32_t(others) - 1, more_soon, halves);
+  if (j != nullptr) publish(*j);
+  return j;
 }
 
-void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context, const beside& other) {
-  job* j = nullptr;
-  if (threads > 1 && pieces > 1 && !in_body)  // T5
-    j = new (std::nothrow) job(body, context, pieces, uint32_t(std::min<size_t>(threads, pieces)) - 1, other.more_soon);
-  if (j == nullptr) {
-    if (other.meanwhile != nullptr) other.meanwhile(other.context);
-    for (size_t piece = 0; piece < pieces; ++piece) body(context, piece);
-    return;
-  }
-  publish(*j);
-  if (other.meanwhile != nullptr) other.meanwhile(other.context);
+}  // namespace
+
+job* start(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context, bool more_soon) {
+  return open_job(threads, pieces, body, context, more_soon, true);
+}
+
+bool help(job& j, size_t pieces) {
+  const bool outermost = !in_body;
+  in_body = true;
+  size_t piece = 0;
+  for (; pieces != 0 && (piece = j.claim()) < j.pieces; --pieces) j.run(piece);
+  if (outermost) in_body = false;
+  if (pieces != 0) look([&j] { return j.done(); }, false);
+  return j.done();
+}
+
+void finish(job* j) {
+  const bool outermost = !in_body;
   in_body = true;
   j->serve(j->claim());
-  in_body = false;
+  if (outermost) in_body = false;
   withdraw(*j);
   j->await();
   j->drop();
+}
+
+void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context) {
+  job* const j =
+      threads > 1 && pieces > 1 && !in_body ? open_job(threads, pieces, body, context, false, false) : nullptr;
+  if (j != nullptr) return finish(j);
+  for (size_t piece = 0; piece < pieces; ++piece) body(context, piece);
 }
 
 // Jobs of the parent's other threads are left behind: those threads, which could end them, are not there.

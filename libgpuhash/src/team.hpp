@@ -12,6 +12,10 @@
 //   T6  A call may say that the next one follows at once. Its workers then look for longer, since waking a thread takes about
 //       as long as a small call; they stop after `soon`, whatever was said.
 //   T7  A worker that is woken on the CPU of the call goes to another one that it may use.
+//   T8  A call may be in two halves, `start` and `finish`, with several open at once: workers take them in the order in which
+//       they were started.
+//   T9  To wake a thread takes some microseconds. A caller of `start`, who has something else to do, wakes two, and each of these
+//       two more; a caller of `parallel` wakes all, which has the last one awake sooner.
 #pragma once
 
 #include <atomic>
@@ -26,14 +30,14 @@ namespace gpuhash {
 /// Returns when all have run. body must not throw.
 void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context);
 
-/// Other work of the thread that calls, and when its next call comes.
-struct beside {
-  void (*meanwhile)(void* context) = nullptr;  ///< run first by the caller, while the workers begin; must not throw
-  void* context = nullptr;
-  bool more_soon = false;  ///< T6
-};
-void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context,
-              const beside& other);
+/// A call that its caller comes back to (T8).
+struct job;
+/// The call, which `finish` ends, or NULL without memory for it. more_soon: T6.
+job* start(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context, bool more_soon);
+/// Run at most so many pieces; look for a little while if none is left to claim; whether all have run.
+bool help(job& j, size_t pieces);
+/// Run and wait for what is left.
+void finish(job* j);
 
 /// The results of body(begin, end), each a byte, for all pieces of 0 .. n-1, joined by |. The calling thread alone
 /// looks at few elements.

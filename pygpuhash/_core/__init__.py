@@ -8,7 +8,8 @@
 `dlpack`            DLPack's structs and capsules
 `device_arrays`     streams, and the short path of arrays of CuPy and PyTorch
 `memory`            memory resources
-`library`           version, devices, backends, codes, ceilings, copies
+`library`           version, devices, backends, codes, ceilings
+`copies`            copies of host memory on several threads, for staging
 `handle`            one table: made, asked, called on addresses, destroyed
 `table`             batches of a table
 `slab`              SlabAlloc
@@ -22,6 +23,7 @@ A module uses those above it in this list. The modules above `_core` hand in wha
 """
 
 from pygpuhash._core.bytes_on_device import BytesCall, bytes_scratch
+from pygpuhash._core.copies import COPY_LOOK, COPY_STREAM, COPY_TOUCH, Copies
 from pygpuhash._core.device_arrays import own_arrays, stream_handle
 from pygpuhash._core.dlpack import dlpack_read, dlpack_write
 from pygpuhash._core.groups import Join, group, group_scratch, isin, isin_scratch, join_scratch, ready
@@ -29,8 +31,6 @@ from pygpuhash._core.handle import ExportCursor, stats_raw
 from pygpuhash._core.host_arrays import check_ops, refuse_overlaps
 from pygpuhash._core.library import (
     ADDING,
-    COPY_LOOK,
-    COPY_STREAM,
     CPU,
     CUDA,
     DEDUP_LAST,
@@ -50,7 +50,6 @@ from pygpuhash._core.library import (
     backend_open,
     backend_probe,
     build_info,
-    copy_parts,
     device_count,
     device_info,
     measure_ceiling,
@@ -68,6 +67,7 @@ __all__ = [
     "ADDING",
     "COPY_LOOK",
     "COPY_STREAM",
+    "COPY_TOUCH",
     "CPU",
     "CUDA",
     "DEDUP_LAST",
@@ -84,6 +84,7 @@ __all__ = [
     "OP_INSERT_MULTI",
     "TRAITS",
     "BytesCall",
+    "Copies",
     "CoreSlabAllocator",
     "CoreTable",
     "ExportCursor",
@@ -97,7 +98,6 @@ __all__ = [
     "bytes_scratch",
     "check_ops",
     "collect",
-    "copy_parts",
     "device_count",
     "device_info",
     "dlpack_read",

@@ -1,12 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
-"""The library as a whole: its version, devices, backends and codes, its ceilings, and its copies on several threads."""
+"""The library as a whole: its version, devices, backends and codes, and its ceilings."""
 from cpython.buffer cimport PyBUF_WRITABLE
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from pygpuhash.gpuhash cimport *
 from pygpuhash._core.host_arrays cimport address
-from pygpuhash._core.meanwhile cimport callback, run_meanwhile
 from pygpuhash._core.status cimport check, encode, exception, start_error, text
 
 import numpy
@@ -227,35 +226,3 @@ def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_
         status = gpuhash_measure_ceiling(device, name, table_bytes, n, repeats, threads, p, &err)
     check(status, &err)
     return seconds
-
-
-COPY_LOOK, COPY_STREAM = 1, 2  # GPUHASH_COPY_...
-
-
-def copy_parts(list parts, uint32_t threads=0, meanwhile=None, bint more=False):
-    """Copy host memory on several threads: (to, from, bytes, flags) of each part.
-
-    Flags: COPY_LOOK, COPY_STREAM. Returns the bitwise or of the bytes that were looked at. `meanwhile()` is called
-    while other threads copy; what it raises is raised when all is copied. `more`: another call follows at once.
-    """
-    cdef gpuhash_copy rows[8]
-    cdef size_t i, n = len(parts)
-    cdef uint8_t seen
-    if n > 8:
-        raise ValueError(f"{n} parts are more than the 8 of one call")
-    for i in range(n):
-        to, source, size, flags = parts[i]
-        rows[i].to = <void *><uintptr_t>to
-        rows[i].from_ = <void *><uintptr_t>source
-        rows[i].bytes = size
-        rows[i].flags = flags
-    cdef list call = [meanwhile]
-    cdef void *context = <void *>call
-    cdef callback beside = NULL
-    if meanwhile is not None:
-        beside = run_meanwhile
-    with nogil:
-        seen = gpuhash_copy_parts_beside(n, rows, threads, more, beside, context)
-    if len(call) > 1:
-        raise call[1]
-    return seen

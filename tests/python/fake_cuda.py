@@ -23,10 +23,18 @@ class CUDAError(Exception):
 
 class Event:
     def __init__(self, cuda):
-        self.cuda, self.ticket, self.after = cuda, (0, 0), {}
+        self.cuda, self.ticket, self.after, self.asked = cuda, (0, 0), {}, 0
 
     def sync(self):
         self.cuda.bring(*self.ticket)
+
+    @property
+    def is_done(self):
+        """The third question is answered with yes: then the device has come so far."""
+        self.asked += 1
+        if self.asked % 3 == 0:
+            self.sync()
+        return self.asked % 3 == 0
 
 
 class Stream:

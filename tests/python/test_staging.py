@@ -11,6 +11,7 @@ import os
 import sys
 import types
 import warnings
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -192,17 +193,23 @@ def test_a_slot_has_room_for_both_directions(backend):
 @pytest.mark.parametrize("keys", [64, 700, N, 9 * N])
 def test_a_chunk_that_goes_up_does_not_touch_results_that_are_collected_beside_it(backend, monkeypatch, keys):
     """Chunks have several lengths, and both directions share a slot: no copy writes what another one uses."""
-    copy, calls = _core.copy_parts, []
+    under_way, most = [], [0]
 
-    def watched(parts, *arguments, **more):
-        calls.append(len(parts))
-        places = [(to, source, size) for to, source, size, _ in parts]
-        for (to, _, size), (other_to, other_from, other_size) in itertools.permutations(places, 2):
-            for other in (other_to, other_from):
-                assert to + size <= other or other + other_size <= to, f"{len(parts)} parts"
-        return copy(parts, *arguments, **more)
+    class Watched(_core.Copies):
+        def __init__(self, parts, **more):
+            if not parts[0][3] & _core.COPY_TOUCH:
+                under_way.append((self, [(to, source, size) for to, source, size, _ in parts]))
+            most[0] = max(most[0], len(under_way))
+            places = [place for _, places in under_way for place in places]
+            for (to, _, size), (other_to, other_from, other_size) in itertools.permutations(places, 2):
+                for other in (other_to, other_from):
+                    assert to + size <= other or other + other_size <= to, f"{len(under_way)} copies"
 
-    monkeypatch.setattr(_core, "copy_parts", watched)
+        def end(self):
+            under_way[:] = [row for row in under_way if row[0] is not self]
+            return super().end()
+
+    monkeypatch.setattr(_core, "Copies", Watched)
     with make(backend, capacity=10 * N) as t:
         some = np.arange(keys, dtype="uint64")
         assert t.insert(some, some).all()
@@ -210,7 +217,8 @@ def test_a_chunk_that_goes_up_does_not_touch_results_that_are_collected_beside_i
         assert found.all()
         assert (values == some).all()
         assert not t.insert(some, some).any()
-    assert max(calls) > 2 or keys < N
+    assert not under_way
+    assert most[0] > 2 or keys < N
 
 
 def test_a_batch_has_no_more_slots_than_chunks(backend):
@@ -503,6 +511,7 @@ def test_memory_goes_back_when_nothing_is_on_its_way(monkeypatch, failing):
 
     batch = _host._Batch.__new__(_host._Batch)
     batch.staging, batch.log, batch.collected = object(), [], 0
+    batch.sends, batch.touches, batch.collects = deque(), deque(), deque()
     batch.up, batch.down = (types.SimpleNamespace(sync=lambda name=name: sync(name)) for name in ("up", "down"))
     monkeypatch.setattr(_host, "_give_back", lambda staging: calls.append("given back"))
     batch.abandon()
@@ -576,75 +585,63 @@ def test_no_status_of_2_or_above_reads_as_true(backend, status):
         assert mask.view(np.uint8).tolist() == [0, 0, 0, 0]
 
 
-def test_more_copies_than_one_call_takes(rng):
-    source, target = rng.integers(0, 256, 9, np.uint8), np.zeros(9, np.uint8)
-    parts = [(target.ctypes.data + i, source.ctypes.data + i, 1, 0) for i in range(9)]
-    with pytest.raises(ValueError, match="9 parts are more than the 8 of one call"):
-        _core.copy_parts(parts)
-    _core.copy_parts(parts[:8])
-    assert target.tolist() == [*source[:8], 0]
+def test_chunks_are_under_way_beside_each_other(monkeypatch):
+    """While a chunk is launched, others are on their way to pinned memory and from it; no more than there are slots."""
+    beside, batches = [], []
+    launch = _host._Batch.launch
 
+    class Slow(_core.Copies):
+        asked = 0
 
-@pytest.mark.parametrize("past_caches", [0, _core.COPY_STREAM])
-@pytest.mark.parametrize("begin", [0, 1, 16, 77])
-def test_copies_of_host_memory(rng, begin, past_caches):
-    for sizes in ([0], [1], [15], [100, 7], [1 << 20, 3, (1 << 18) + 1]):
-        sources = [rng.integers(0, 2, n, np.uint8) for n in sizes]
-        arrays = [np.full(begin + n + 1, 9, np.uint8) for n in sizes]
-        targets = [a[begin:] for a in arrays]
-        parts = [
-            (t.ctypes.data, s.ctypes.data, s.nbytes, past_caches | (_core.COPY_LOOK if i == 0 else 0))
-            for i, (s, t) in enumerate(zip(sources, targets, strict=True))
-        ]
-        seen = _core.copy_parts(parts, threads=3)
-        assert seen == (np.bitwise_or.reduce(sources[0]) if sizes[0] else 0)
-        for source, target in zip(sources, targets, strict=True):
-            assert np.array_equal(target[:-1], source)
-            assert target[-1] == 9
-        assert all((a[:begin] == 9).all() for a in arrays)
-    bad = np.zeros(1 << 20, np.uint8)
-    bad[-1] = 6
-    target = np.empty_like(bad)  # has to outlive the copy
-    assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, _core.COPY_LOOK)]) == 6
+        def done(self):
+            self.asked += 1
+            return self.asked > 3 and super().done()
 
+    monkeypatch.setattr(_core, "Copies", Slow)
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_work_beside_copies(threads):
-    source, target, calls = np.arange(1 << 20, dtype=np.uint8), np.zeros(1 << 20, np.uint8), []
-    parts = [(target.ctypes.data, source.ctypes.data, source.nbytes, 0)]
-    assert _core.copy_parts(parts, threads, lambda: calls.append(target.size), more=True) == 0
-    assert calls == [target.size]
-    assert np.array_equal(source, target)
-    target[:] = 0
+    def watched(batch, i):
+        batches.append(batch)
+        beside.append((len(batch.sends) - 1, len(batch.collects), batch.sent - batch.collected))
+        return launch(batch, i)
 
-    def fail():
-        raise KeyboardInterrupt("now")
-
-    with pytest.raises(KeyboardInterrupt, match="now"):  # when all is copied
-        _core.copy_parts(parts, threads, fail)
-    assert np.array_equal(source, target)
-
-
-def test_a_chunk_is_launched_beside_the_copies_of_others(monkeypatch):
-    beside, true_copy = [], _core.copy_parts
-
-    def copy_parts(parts, threads=0, meanwhile=None, more=False):
-        before = table.launches
-        answer = true_copy(parts, threads, meanwhile, more)
-        beside.append((table.launches - before, more))
-        return answer
-
-    monkeypatch.setattr(_core, "copy_parts", copy_parts)
+    monkeypatch.setattr(_host._Batch, "launch", watched)
     with make("linear_probe") as table:
         table.launches = 0
         keys = np.arange(N, dtype=np.uint64)
         assert table.insert(keys, keys).all()
-        chunks = table.launches
-    launched = [n for n, _ in beside]
-    assert launched[: _host.LAG] == [0] * _host.LAG
-    assert launched[_host.LAG : chunks] == [1] * (chunks - _host.LAG)
-    # Threads are told to stay awake for the next copy as long as there is one to send.
-    assert [more for _, more in beside] == [True] * (chunks - 1) + [False] * (len(beside) - chunks + 1)
+    sends, collects, slots = np.array(beside).T
+    assert len(beside) == table.launches > 2 * _host.SLOTS
+    assert sends.max() >= 2
+    assert collects.max() >= 1
+    assert slots.max() == _host.SLOTS
+    assert not batches[-1].sends
+    assert not batches[-1].collects
+
+
+@pytest.mark.parametrize("op", ["find", "insert"])
+@pytest.mark.parametrize("long", [True, False])
+def test_pages_of_new_results_are_brought_in_and_given_ones_are_not(monkeypatch, op, long):
+    touched = []
+
+    class Watched(_core.Copies):
+        def __init__(self, parts, **more):
+            touched.extend((to, to + size) for to, _, size, flags in parts if flags & _core.COPY_TOUCH)
+
+    monkeypatch.setattr(_core, "Copies", Watched)
+    monkeypatch.setattr(_host, "LONG_KEYS", N if long else N + 1)
+    with make("linear_probe") as table:
+        keys, mask, out = np.arange(N, dtype=np.uint64), np.empty(N, bool), np.empty(N, np.uint64)
+        results = [table.insert(keys, keys, out=mask)] if op == "insert" else table.find(keys, out=out, found=mask)
+        given = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in (mask, out)]
+        assert not [row for row in touched for begin, end in given if begin < row[1] and row[0] < end]
+        touched.clear()  # of pinned memory, which is there now
+        new = [table.insert(keys, keys)] if op == "insert" else list(table.find(keys))
+    assert len(results) == len(new)
+    ranges = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in new]
+    for begin, end in ranges if long else []:
+        inside = sorted(row for row in touched if begin <= row[0] < end)
+        assert [inside[0][0], *(row[1] for row in inside)] == [*(row[0] for row in inside), end]
+    assert bool(touched) == long
 
 
 def test_progress_is_told():

@@ -1,5 +1,5 @@
 // The team of threads (libgpuhash/src/team.hpp), the lock rule of forks and the default number of threads, each on its
-// own: T1 to T6 are that file's. The program is built once as it is and once under ThreadSanitizer.
+// own: T1 to T9 are that file's. The program is built once as it is and once under ThreadSanitizer.
 //
 //     team_test CASE        prints what did not hold
 #include <dirent.h>
@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -235,7 +236,7 @@ void nobody_spins() {
   EXPECT(begun && used() - before < 0.1);
 }
 
-// The caller's other work comes first, beside the pieces of the others; alone it does both.
+// T8: a call in two halves. The caller runs no piece between them; alone it runs all of them in the second.
 void caller_has_other_work() {
   for (const uint32_t threads : {1u, 2u, 5u}) {
     for (const bool more : {false, true}) {
@@ -247,15 +248,7 @@ void caller_has_other_work() {
         std::atomic<bool> others_began{false};
         int own_before = 0, calls = 0;
       } s{threads, me};
-      beside other;
-      other.context = &s;
-      other.more_soon = more;
-      other.meanwhile = [](void* c) {
-        auto& t = *static_cast<state*>(c);
-        ++t.calls;
-        if (t.threads > 1) comes_true([&] { return t.others_began.load(); });
-      };
-      parallel(
+      job* const j = start(
           threads, 40,
           [](void* c, size_t) {
             auto& t = *static_cast<state*>(c);
@@ -265,10 +258,99 @@ void caller_has_other_work() {
               t.others_began = true;
             ++t.pieces;
           },
-          &s, other);
+          &s, more);
+      EXPECT(j != nullptr);
+      if (threads > 1) comes_true([&] { return s.others_began.load(); });
+      ++s.calls;
+      finish(j);
       EXPECT(s.calls == 1 && s.pieces == 40 && s.own_before == 0);
       EXPECT(s.others_began == (threads > 1));
     }
+  }
+}
+
+// T8: several calls at once. Workers take them in their order; the caller helps whichever it likes, piece by piece.
+void several_calls_are_open() {
+  struct state {
+    std::mutex lock;
+    std::vector<int> order;  // of the calls whose pieces ran
+    std::atomic<int> mine{0};
+    std::thread::id me = std::this_thread::get_id();
+  } s;
+  struct call {
+    state* all;
+    int number;
+    std::atomic<int> pieces{0};
+  };
+  const auto body = [](void* c, size_t) {
+    auto& t = *static_cast<call*>(c);
+    t.all->mine += std::this_thread::get_id() == t.all->me;
+    {
+      const std::lock_guard lock(t.all->lock);
+      t.all->order.push_back(t.number);
+    }
+    ++t.pieces;
+  };
+  call calls[3] = {{&s, 0}, {&s, 1}, {&s, 2}};
+  job* jobs[3];
+  for (int i = 0; i < 3; ++i) jobs[i] = start(2, 50, body, &calls[i], false);
+  for (auto& c : calls) comes_true([&] { return c.pieces == 50; });  // the worker alone
+  EXPECT(s.mine == 0 && std::is_sorted(s.order.begin(), s.order.end()));
+  for (job* const j : jobs) {
+    EXPECT(help(*j, 0) && help(*j, 9));
+    finish(j);
+  }
+  EXPECT(s.order.size() == 150);
+
+  call alone{&s, 3};
+  job* const j = start(1, 5, body, &alone, false);
+  EXPECT(!help(*j, 0) && alone.pieces == 0);
+  EXPECT(!help(*j, 2) && alone.pieces == 2);
+  EXPECT(help(*j, 3) && alone.pieces == 5 && s.mine == 5);
+  EXPECT(help(*j, 1) && alone.pieces == 5);
+  finish(j);
+  finish(start(3, 0, body, &alone, true));
+  EXPECT(alone.pieces == 5);
+}
+
+// T5: a call that a body starts is the body's own.
+void a_body_starts_calls() {
+  std::atomic<int> inner{0}, elsewhere{0};
+  run(4, 8, [&](size_t) {
+    struct state {
+      std::atomic<int>*inner, *elsewhere;
+      std::thread::id me;
+    } s{&inner, &elsewhere, std::this_thread::get_id()};
+    job* const j = start(
+        4, 10,
+        [](void* c, size_t) {
+          auto& t = *static_cast<state*>(c);
+          ++*t.inner;
+          *t.elsewhere += std::this_thread::get_id() != t.me;
+        },
+        &s, false);
+    EXPECT(!help(*j, 3));
+    finish(j);
+  });
+  EXPECT(inner == 80 && elsewhere == 0);
+}
+
+// T9: everyone is woken for a call in halves, too, although a thread wakes two others at most.
+void all_are_woken() {
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(5ms);  // they sleep
+    std::atomic<int> inside{0};
+    job* const j = start(
+        13, 13,
+        [](void* c, size_t) {
+          auto& all = *static_cast<std::atomic<int>*>(c);
+          ++all;
+          comes_true([&] { return all.load() == 13; });
+        },
+        &inside, false);
+    EXPECT(!help(*j, 0));
+    finish(j);
+    EXPECT(inside == 13);
   }
 }
 
@@ -279,15 +361,13 @@ void nobody_waits_for_what_was_said() {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
   };
-  beside other;
-  other.more_soon = true;
   const auto nothing = [](void*, size_t) { std::this_thread::sleep_for(1ms); };
-  parallel(8, 8, nothing, nullptr, other);
+  finish(start(8, 8, nothing, nullptr, true));
   std::this_thread::sleep_for(20ms);
   const double before = used();
   std::this_thread::sleep_for(300ms);
   EXPECT(used() - before < 0.05);
-  parallel(8, 8, nothing, nullptr, other);  // and is woken for one that comes late
+  finish(start(8, 8, nothing, nullptr, true));  // and is woken for one that comes late
 }
 
 // Workers have a name, take no signals but their own faults, and the caller's mask is as before.
@@ -483,6 +563,9 @@ const struct {
     {"calls_of_a_body_run_inline", calls_of_a_body_run_inline},
     {"nobody_spins", nobody_spins},
     {"caller_has_other_work", caller_has_other_work},
+    {"several_calls_are_open", several_calls_are_open},
+    {"a_body_starts_calls", a_body_starts_calls},
+    {"all_are_woken", all_are_woken},
     {"nobody_waits_for_what_was_said", nobody_waits_for_what_was_said},
     {"workers_are_well_behaved", workers_are_well_behaved},
     {"threads_run_out", threads_run_out},

@@ -22,6 +22,9 @@ CASES = [
     "calls_of_a_body_run_inline",
     "nobody_spins",
     "caller_has_other_work",
+    "several_calls_are_open",
+    "a_body_starts_calls",
+    "all_are_woken",
     "nobody_waits_for_what_was_said",
     "workers_are_well_behaved",
     "threads_run_out",
@@ -42,6 +45,9 @@ RACES = [
     "callers_share_the_team",
     "calls_of_a_body_run_inline",
     "caller_has_other_work",
+    "several_calls_are_open",
+    "a_body_starts_calls",
+    "all_are_woken",
 ]
 
 

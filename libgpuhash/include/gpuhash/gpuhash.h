@@ -489,8 +489,11 @@ GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const 
 /* ---- copies of host memory, for staging ------------------------------------------------------------------------ */
 
 enum gpuhash_copy_hint {
-  GPUHASH_COPY_LOOK = 1,  /* the result of the call covers these bytes */
-  GPUHASH_COPY_STREAM = 2 /* the copy is not read soon: it is written past the caches, where the processor can */
+  GPUHASH_COPY_LOOK = 1,   /* the result of the copies covers these bytes */
+  GPUHASH_COPY_STREAM = 2, /* the copy is not read soon: it is written past the caches, where the processor can */
+  /* Nothing is copied, and `from` is not read: the system's pages of `to` are brought in. What is written to that memory
+   * before, meanwhile or after stays. */
+  GPUHASH_COPY_TOUCH = 4
 };
 
 typedef struct gpuhash_copy {
@@ -500,14 +503,28 @@ typedef struct gpuhash_copy {
   uint32_t flags;
 } gpuhash_copy;
 
-/* Copy n parts, which do not overlap, on at most `threads` of the threads that serve batches on the CPU (0: one for
- * each CPU that this process may use). Returns the bitwise or of all bytes copied with GPUHASH_COPY_LOOK: for status
- * bytes, 0 or 1 means that no element failed. One thread copies 10 to 20 GB/s, less than a bus to a GPU moves. */
-GPUHASH_API uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads);
+/* Copies that the threads which serve batches on the CPU carry out, while the caller does something else. One thread
+ * copies 5 to 20 GB/s, less than a bus to a GPU moves. */
+typedef struct gpuhash_copies gpuhash_copies;
 
-/* The same, while the calling thread does something else first: it calls meanwhile(context), unless that is NULL, and
- * then helps to copy the rest. Returns when both are done. more: 1 if another such call follows at once, for which the
- * other threads then wait awake, for a fifth of a millisecond at most; else 0. */
+/* Begin to copy n parts, which do not overlap (parts to touch may overlap others), on at most `threads` threads (0: one
+ * for each CPU that this process may use), of which the caller's is one while it helps and when it ends the copies. Several
+ * may be open at once, and are carried out in the order in which they were begun. more: 1 if others follow at once, for
+ * which the threads then wait awake, for a fifth of a millisecond at most; else 0. The memory of the parts has to stay
+ * until gpuhash_copies_end. NULL: no memory for this call's own bookkeeping; nothing was copied. In a forked child the
+ * copies of its parent are left as they are: help returns 1, and end 0, at once. */
+GPUHASH_API gpuhash_copies *gpuhash_copies_begin(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more);
+
+/* Copy at most `pieces` pieces of 128 KiB on the calling thread, or look for about a microsecond if others have begun all
+ * that is left; with 0 pieces it returns at once. Returns 1 when everything is copied, else 0. For one thread at a time. */
+GPUHASH_API uint32_t gpuhash_copies_help(gpuhash_copies *copies, uint32_t pieces);
+
+/* Copy what is left, and free `copies`, which is not used any more. Returns the bitwise or of all bytes copied with
+ * GPUHASH_COPY_LOOK: for status bytes, 0 or 1 means that no element failed. */
+GPUHASH_API uint8_t gpuhash_copies_end(gpuhash_copies *copies);
+
+/* Copies that are ended before the call returns; `meanwhile(context)`, unless it is NULL, is called while they run. */
+GPUHASH_API uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads);
 GPUHASH_API uint8_t gpuhash_copy_parts_beside(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more,
                                               void (*meanwhile)(void *context), void *context);
 

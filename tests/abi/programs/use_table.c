@@ -91,25 +91,49 @@ static void set(const char *backend) {
 static void count_calls(void *calls) { ++*(int *)calls; }
 
 static void copies(void) {
-  static uint8_t from[1 << 20], to[(1 << 20) + 1], more[3] = {4, 4, 4}, there[3];
+  static uint8_t from[1 << 20], to[(1 << 20) + 1], more[3] = {4, 4, 4}, there[3], also[3];
   memset(from, 1, sizeof from);
   to[sizeof from] = 9;
   gpuhash_copy parts[] = {{there, more, sizeof more, 0}, {to, from, sizeof from, 1}, {NULL, NULL, 0, 1}};
-  EXPECT(gpuhash_copy_parts(3, parts, 0) == 1);
+  EXPECT(gpuhash_copies_end(gpuhash_copies_begin(3, parts, 0, 0)) == 1);
   EXPECT(memcmp(to, from, sizeof from) == 0);
   EXPECT(to[sizeof from] == 9);
   EXPECT(memcmp(there, more, sizeof more) == 0);
   from[sizeof from - 1] = 2;
   parts[0].flags = GPUHASH_COPY_LOOK | GPUHASH_COPY_STREAM;
+  EXPECT(gpuhash_copies_end(gpuhash_copies_begin(3, parts, 2, 0)) == 7);
+  EXPECT(gpuhash_copies_end(gpuhash_copies_begin(0, NULL, 1, 0)) == 0);
+  const gpuhash_copy other = {also, more, sizeof more, GPUHASH_COPY_LOOK};
+  for (uint32_t threads = 1; threads < 4; ++threads) {
+    memset(to, 0, sizeof to);
+    memset(also, 0, sizeof also);
+    gpuhash_copies *first = gpuhash_copies_begin(2, parts, threads, 1);
+    gpuhash_copies *second = gpuhash_copies_begin(1, &other, threads, 0);
+    if (threads == 1) {
+      EXPECT(gpuhash_copies_help(first, 0) == 0);
+      EXPECT(to[0] == 0);
+      EXPECT(gpuhash_copies_help(first, 2) == 0); /* the three bytes, and a piece of the rest */
+      EXPECT(to[0] == 1);
+    }
+    while (gpuhash_copies_help(first, 1) == 0);
+    EXPECT(memcmp(to, from, sizeof from) == 0);
+    EXPECT(gpuhash_copies_end(second) == 4);
+    EXPECT(memcmp(also, more, sizeof more) == 0);
+    EXPECT(gpuhash_copies_end(first) == 7);
+  }
+  memset(to, 0, sizeof from);
   EXPECT(gpuhash_copy_parts(3, parts, 2) == 7);
-  EXPECT(gpuhash_copy_parts(0, NULL, 1) == 0);
+  EXPECT(memcmp(to, from, sizeof from) == 0);
   int calls = 0;
-  memset(to, 0, sizeof to);
-  for (uint32_t more = 0; more < 2; ++more)
+  for (uint32_t more = 0; more < 2; ++more) {
+    memset(to, 0, sizeof from);
     EXPECT(gpuhash_copy_parts_beside(3, parts, 2, more, count_calls, &calls) == 7);
+    EXPECT(memcmp(to, from, sizeof from) == 0);
+  }
   EXPECT(gpuhash_copy_parts_beside(0, NULL, 2, 0, count_calls, &calls) == 0);
-  EXPECT(gpuhash_copy_parts_beside(3, parts, 0, 0, NULL, NULL) == 7);
   EXPECT(calls == 3);
+  gpuhash_copy pages = {to, NULL, sizeof to, GPUHASH_COPY_TOUCH};
+  EXPECT(gpuhash_copies_end(gpuhash_copies_begin(1, &pages, 2, 0)) == 0);
   EXPECT(memcmp(to, from, sizeof from) == 0);
 }
 
