@@ -441,6 +441,49 @@ def test_ctrl_c_leaves_a_true_mask(backend, where, launch):
         assert np.array_equal(table.find(keys)[0], ~keys)
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("call", [9, 15])
+@pytest.mark.parametrize("interrupted", [_core.Copies.end, _host._Batch.begin_to_collect, _host._Batch.fetch])
+def test_ctrl_c_while_copies_are_under_way(monkeypatch, where, call, interrupted):
+    """Each chunk that the library has had is collected, whatever had begun when the signal came, and the memory is
+    used again."""
+    calls = 0
+
+    class Slow(_core.Copies):
+        asked = 0
+
+        def done(self):
+            self.asked += 1
+            return self.asked > 5 and super().done()
+
+    def interrupting(self, *arguments):
+        nonlocal calls
+        calls += 1
+        if calls == call and where == "before":
+            raise KeyboardInterrupt
+        answer = interrupted(self, *arguments)
+        if calls == call and where == "after":
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr(Slow if interrupted is _core.Copies.end else _host._Batch, interrupted.__name__, interrupting)
+    monkeypatch.setattr(_core, "Copies", Slow)
+    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
+    with make("linear_probe") as table:
+        with pytest.raises(KeyboardInterrupt):
+            table.insert(keys, ~keys, out=mask)
+        assert calls > call
+        assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
+        assert np.array_equal(table.contains(keys), mask)
+        assert mask.any()
+        assert not mask.all()
+        kept = [staging for of_device in _host._idle.values() for staging in of_device]
+        assert len(kept) == 1
+        assert table.insert(keys, ~keys).sum() == N - mask.sum()
+        assert np.array_equal(table.find(keys)[0], ~keys)
+        assert [staging for of_device in _host._idle.values() for staging in of_device] == kept
+
+
 def test_a_full_table_says_so_for_every_element(backend):
     keys, mask = np.arange(20_000, dtype=np.uint64).reshape(4, 5000), np.ones((4, 5000), bool)
     with make(backend, capacity=4000, grow=False) as table:

@@ -325,6 +325,7 @@ void a_body_starts_calls() {
         4, 10,
         [](void* c, size_t) {
           auto& t = *static_cast<state*>(c);
+          std::this_thread::sleep_for(200us);  // for which others would have time
           ++*t.inner;
           *t.elsewhere += std::this_thread::get_id() != t.me;
         },
@@ -335,10 +336,12 @@ void a_body_starts_calls() {
   EXPECT(inner == 80 && elsewhere == 0);
 }
 
-// T9: everyone is woken for a call in halves, too, although a thread wakes two others at most.
+// T9: everyone is woken, for a call in halves too, where a thread wakes two others at most.
 void all_are_woken() {
   for (int round = 0; round < 3; ++round) {
     std::this_thread::sleep_for(5ms);  // they sleep
+    EXPECT(meet(13, 13));
+    std::this_thread::sleep_for(5ms);
     std::atomic<int> inside{0};
     job* const j = start(
         13, 13,
