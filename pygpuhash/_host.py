@@ -312,6 +312,7 @@ class _Batch:
             self.touches.append(_core.Copies(pages, more=True))
 
     def upload(self, i: int) -> None:
+        """Copy a chunk up, which lies in pinned memory now."""
         (begin, end), slot = self.rows[i], self.slot(i)
         host, device = slot.at
         _cuda.copy(device, host, self.layout(end - begin)[0][-1], self.up_at)
@@ -437,7 +438,6 @@ def run(
     """One batch on flat host arrays: inputs (keys, values, ops), outputs (values, statuses), (flags, combine).
 
     new : whether each output was made for this batch, with memory whose pages may have to be brought in.
-
 
     Returns when the results are there: None, or the exception of single elements (`TableFull`) or of the call. Elements
     that the library never came to have the status 3.

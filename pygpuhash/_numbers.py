@@ -76,7 +76,7 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
                     raise DoesNotFit(f"{what}: the integer {value} has no exact {array.dtype}: pass integers alone")
     else:
         array = given if isinstance(given, np.ndarray) else from_stranger(given, what)
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # imports 50 ms
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # np.ma takes 50 ms to import
         raise TypeError(masked(what))
     array = np.asarray(array)
     if array.dtype.kind in "OT" and array.size:
@@ -109,7 +109,7 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
     if dtype.kind in "mM" and _is_moment(given):
         return _moments(np.array(given, dtype=object), dtype, what)
     array = given if isinstance(given, np.ndarray) else from_stranger(given, what)
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # imports 50 ms
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):  # np.ma takes 50 ms to import
         raise TypeError(masked(what))
     array = np.asarray(array)  # a matrix stays of two dimensions, whatever its new shape is
     return array if array.dtype == dtype else _convert(array, dtype, what)

@@ -54,7 +54,7 @@ def read(given: Array, what: str) -> Column:
         raise TypeError(f"{what} has no dimension: pass {what}.reshape(1)")
     nulls = None
     shape = given.shape
-    if type(given) is not np.ndarray and isinstance(given, np.ma.MaskedArray):  # imports 50 ms
+    if type(given) is not np.ndarray and isinstance(given, np.ma.MaskedArray):  # np.ma takes 50 ms to import
         if given.dtype.names:
             raise TypeError(f"{what} is a masked array of several fields: pass a tuple of columns")
         nulls = np.ma.getmaskarray(given).reshape(-1)
