@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """The library as a whole: its version, devices, backends and codes, and its ceilings."""
 from cpython.buffer cimport PyBUF_WRITABLE
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from pygpuhash.gpuhash cimport *
