@@ -11,7 +11,6 @@ import os
 import sys
 import types
 import warnings
-from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -22,43 +21,8 @@ from pygpuhash import _core, _cuda, _host
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
-
-N = 5000
-
-
-class Table(gh.Table):
-    """Work of the device begins when its stream has come to it."""
-
-    __slots__ = ("after", "before", "launches", "waited")
-
-    def _raw(self, op, n, keys, *args, stream=0, **rest):
-        self.launches = getattr(self, "launches", 0) + 1
-        self.waited = rest.get("wait", False)
-        self.before(self.launches)
-        outputs = [(rest["out_status"], n)] if n else []
-        if rest.get("out_values"):
-            outputs.append((rest["out_values"], n * (8 if op == _core.OP_COUNT else self._value_store.itemsize)))
-        run = super()._raw  # the CPU has no streams
-        failure = cuda.kernel(stream, lambda: run(op, n, keys, *args, **rest), outputs)
-        self.after(self.launches)
-        return failure
-
-
-@pytest.fixture(autouse=True)
-def fake(monkeypatch):
-    global cuda
-    with fake_cuda.installed(monkeypatch) as cuda:
-        cuda.allocates_late = True
-        monkeypatch.setattr(_host, "CHUNK_BYTES", 1 << 13)
-        monkeypatch.setattr(_host, "FIRST_KEYS", 64)
-        monkeypatch.setattr(_host, "LEAST_KEYS", 16)
-        yield cuda
-
-
-def make(backend, **arguments):
-    table = Table(backend, device="cpu", seed=7, **{"value_dtype": "uint64"} | arguments)
-    table.before = table.after = lambda launch: None
-    return table._pretend(_core.CUDA)
+import staged
+from staged import N, Table, fake, make  # noqa: F401 (a fixture of every test)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +109,7 @@ def test_an_empty_batch(backend):
 
 
 def fake_allocations():
-    return [kind for kind, _ in cuda.allocated]
+    return [kind for kind, _ in staged.cuda.allocated]
 
 
 def test_a_small_batch_takes_one_chunk_and_keeps_its_memory(backend):
@@ -234,43 +198,43 @@ def test_larger_slots_take_the_place_of_small_ones(backend):
     keys = np.arange(N, dtype=np.uint64)
     with make(backend) as table:
         table.insert(keys[:60], 1)
-        small = cuda.allocated[-1][1].nbytes
+        small = staged.cuda.allocated[-1][1].nbytes
         table.insert(keys, 1)
         sizes = [slot.nbytes for slot in _host._idle[0][0].slots]
         assert len(sizes) == _host.SLOTS
         assert min(sizes) > small
-        used = {kind: (1 << 40) - room for kind, room in cuda.room.items()}
+        used = {kind: (1 << 40) - room for kind, room in staged.cuda.room.items()}
         assert used == {"device": sum(sizes), "pinned": sum(sizes)}  # the small one was given back
 
 
 @pytest.mark.parametrize("registers", [True, False])
 def test_pinned_memory_is_given_back_as_it_was_taken(registers):
     """The system may pin memory of the driver only."""
-    cuda.registers = registers
-    cuda.contexts.append(0)
+    staged.cuda.registers = registers
+    staged.cuda.contexts.append(0)
     memory = _cuda.PinnedMemory(5000)
-    assert (1 << 40) - cuda.room["pinned"] == 5000
-    assert bool(cuda.hosted) is not registers
+    assert (1 << 40) - staged.cuda.room["pinned"] == 5000
+    assert bool(staged.cuda.hosted) is not registers
     if registers:
         assert memory.address % (1 << 21) == 0
     ctypes.memset(memory.address, 1, 5000)
     memory.close()
-    assert cuda.room["pinned"] == 1 << 40
-    assert not cuda.registered
+    assert staged.cuda.room["pinned"] == 1 << 40
+    assert not staged.cuda.registered
 
 
 def test_pinned_memory_is_not_unmapped_before_the_driver_lets_go_of_it():
     """It would take what lies at the same addresses later for these pages."""
-    cuda.contexts.append(0)
+    staged.cuda.contexts.append(0)
     address = _cuda.PinnedMemory(5000).address
     gc.collect()
     ctypes.memset(address, 1, 5000)
-    assert address in cuda.registered
+    assert address in staged.cuda.registered
 
 
 def test_pinned_memory_is_not_a_childs():
     """Pages that two processes have would move away from the device when one of them writes."""
-    cuda.contexts.append(0)
+    staged.cuda.contexts.append(0)
     memory = _cuda.PinnedMemory(5000)
 
     def mapped():
@@ -289,7 +253,7 @@ def test_pinned_memory_is_not_a_childs():
 
 def test_memory_for_longer_batches_while_another_stream_is_captured(backend):
     with make(backend) as table:
-        cuda.capturing = {9}
+        staged.cuda.capturing = {9}
         for n in (5, 500):
             assert table.insert(np.arange(n), 1).sum() == {5: 5, 500: 495}[n]
 
@@ -303,12 +267,12 @@ def test_two_batches_at_once_and_the_end_of_the_process(backend):
         assert len(other) == 10 * table.launches
         assert len(_host._idle[0]) == 1
     kept = 2 * _host.SLOTS
-    assert len(cuda.allocated) - len(cuda.freed) <= kept + 1
+    assert len(staged.cuda.allocated) - len(staged.cuda.freed) <= kept + 1
     _host._close_all()
     assert not _host._idle
-    assert cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
-    assert not cuda.contexts
-    on_streams = [stream for _, stream in cuda.freed[-kept:] if stream is not None]
+    assert staged.cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
+    assert not staged.cuda.contexts
+    on_streams = [stream for _, stream in staged.cuda.freed[-kept:] if stream is not None]
     assert len(on_streams) == _host.SLOTS  # not by the garbage collector
 
 
@@ -357,15 +321,15 @@ def test_results_that_jax_would_cut(monkeypatch):
 
 @pytest.mark.parametrize(("own", "given", "used"), [(None, None, 0), (7, None, 7), (7, 9, 9)])
 def test_the_stream_of_a_batch(monkeypatch, own, given, used):
-    launched, kernel = [], cuda.kernel
-    monkeypatch.setattr(cuda, "kernel", lambda stream, *rest: launched.append(stream) or kernel(stream, *rest))
+    launched, kernel = [], staged.cuda.kernel
+    monkeypatch.setattr(staged.cuda, "kernel", lambda stream, *rest: launched.append(stream) or kernel(stream, *rest))
     with make("linear_probe", stream=fake_cuda.stream(own)) as table:
         assert table.insert(np.arange(5), 1, stream=fake_cuda.stream(given)).all()
     assert launched == [used]
 
 
 def test_refused_pinned_memory(backend):
-    cuda.room["pinned"] = 0
+    staged.cuda.room["pinned"] = 0
     keys = np.arange(N, dtype=np.uint64)
     with make(backend) as table:
         assert table.insert(keys, ~keys).all()
@@ -378,13 +342,13 @@ def test_refused_pinned_memory(backend):
 def test_little_memory_on_the_device_means_smaller_chunks(backend):
     keys = np.arange(N, dtype=np.uint64)
     with make(backend) as table:
-        cuda.room["device"] = 20_000  # less than the slots of whole chunks
+        staged.cuda.room["device"] = 20_000  # less than the slots of whole chunks
         assert table.insert(keys, ~keys).all()
         few = table.launches
         assert np.array_equal(table.find(keys)[0], ~keys)
         assert few > 3 * N // (_host.CHUNK_BYTES // 17)
         kept = sum(slot.nbytes for slot in _host._idle[0][0].slots)
-        assert (1 << 40) - cuda.room["pinned"] == kept  # that of the tries before was given back
+        assert (1 << 40) - staged.cuda.room["pinned"] == kept  # that of the tries before was given back
 
 
 def test_the_last_try_is_for_the_fewest_keys(backend, monkeypatch):
@@ -408,224 +372,15 @@ def test_the_last_try_is_for_the_fewest_keys(backend, monkeypatch):
 def test_no_memory_on_the_device(backend):
     keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
     with make(backend) as table:
-        cuda.room["device"] = 100
+        staged.cuda.room["device"] = 100
         with pytest.raises(gh.NoMemory, match="OUT_OF_MEMORY") as caught:
             table.insert(keys, ~keys, out=mask)
         assert caught.value.status is None
         assert not getattr(table, "launches", 0)
         assert len(table) == 0
         assert not mask.any()
-        cuda.room["device"] = 1 << 30
+        staged.cuda.room["device"] = 1 << 30
         assert table.insert(keys, ~keys).all()
-
-
-@pytest.mark.parametrize("where", ["before", "after"])
-@pytest.mark.parametrize("launch", [1, 2, 5])
-def test_ctrl_c_leaves_a_true_mask(backend, where, launch):
-    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
-
-    def interrupt(now):
-        if now == launch:
-            raise KeyboardInterrupt
-
-    with make(backend) as table:
-        setattr(table, where, interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            table.insert(keys, ~keys, out=mask)
-        table.before = table.after = lambda now: None
-        assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
-        assert np.array_equal(table.contains(keys), mask)
-        assert mask.any() == (launch > 1 or where == "after")
-        assert not mask.all()
-        assert table.insert(keys, ~keys).sum() == N - mask.sum()  # the staging area is whole
-        assert np.array_equal(table.find(keys)[0], ~keys)
-
-
-@pytest.mark.parametrize("where", ["before", "after"])
-@pytest.mark.parametrize("call", [9, 15])
-@pytest.mark.parametrize("interrupted", [_core.Copies.end, _host._Batch.begin_to_collect, _host._Batch.fetch])
-def test_ctrl_c_while_copies_are_under_way(monkeypatch, where, call, interrupted):
-    """Each chunk that the library has had is collected, whatever had begun when the signal came, and the memory is
-    used again."""
-    calls = 0
-
-    class Slow(_core.Copies):
-        asked = 0
-
-        def done(self):
-            self.asked += 1
-            return self.asked > 5 and super().done()
-
-    def interrupting(self, *arguments):
-        nonlocal calls
-        calls += 1
-        if calls == call and where == "before":
-            raise KeyboardInterrupt
-        answer = interrupted(self, *arguments)
-        if calls == call and where == "after":
-            raise KeyboardInterrupt
-        return answer
-
-    monkeypatch.setattr(Slow if interrupted is _core.Copies.end else _host._Batch, interrupted.__name__, interrupting)
-    monkeypatch.setattr(_core, "Copies", Slow)
-    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
-    with make("linear_probe") as table:
-        with pytest.raises(KeyboardInterrupt):
-            table.insert(keys, ~keys, out=mask)
-        assert calls > call
-        assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
-        assert np.array_equal(table.contains(keys), mask)
-        assert mask.any()
-        assert not mask.all()
-        kept = [staging for of_device in _host._idle.values() for staging in of_device]
-        assert len(kept) == 1
-        assert table.insert(keys, ~keys).sum() == N - mask.sum()
-        assert np.array_equal(table.find(keys)[0], ~keys)
-        assert [staging for of_device in _host._idle.values() for staging in of_device] == kept
-
-
-def test_a_full_table_says_so_for_every_element(backend):
-    keys, mask = np.arange(20_000, dtype=np.uint64).reshape(4, 5000), np.ones((4, 5000), bool)
-    with make(backend, capacity=4000, grow=False) as table:
-        with pytest.raises(gh.TableFull) as caught:
-            table.insert(keys, ~keys, out=mask)
-        full = caught.value
-        assert full.status.shape == keys.shape
-        assert set(np.unique(full.status)) <= {1, 2, 3}
-        assert np.array_equal(full.status == 1, mask)
-        assert np.array_equal(table.contains(keys), mask)
-        assert 0 < full.failed.sum() < keys.size
-        assert not table.waited
-
-
-def test_a_full_table_for_which_nobody_waited(backend):
-    """As on a GPU: the library says nothing of the batch, but would report it to the next call that waits."""
-    keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
-    keys[-1000:] = keys[:1000]  # the last chunks need no room
-
-    class Silent(Table):
-        __slots__ = ("untold",)
-
-        def _raw(self, *args, **rest):
-            failure = Table._raw(self, *args, **rest)
-            self.untold |= isinstance(failure, gh.TableFull)
-            return None
-
-        def __len__(self):
-            untold, self.untold = self.untold, False
-            if untold:
-                raise gh.TableFull("elements of earlier batches")
-            return Table.__len__(self)
-
-    with Silent(backend, capacity=4000, grow=False, device="cpu", value_dtype="uint64") as table:
-        table.before = table.after = lambda launch: None
-        table.untold = False
-        table._pretend(_core.CUDA)
-        with pytest.raises(gh.TableFull, match=r"^\d+ of 20000 elements found no room: reserve more") as caught:
-            table.insert(keys, ~keys, out=mask)
-        full = caught.value
-        assert isinstance(full, gh.HeapFull) == (set(full.status) <= {0, 1, 3})
-        assert str(full).startswith(f"{full.failed.sum()} of")
-        assert np.array_equal(full.status == 1, mask)
-        assert len(table) == mask.sum() > 0  # reported once
-        assert table.erase(keys).sum() == mask.sum()
-
-
-@pytest.mark.parametrize(
-    ("statuses", "kind"), [([1, 3, 3], gh.HeapFull), ([2, 3, 1], gh.TableFull), ([2, 0, 2], gh.TableFull)]
-)
-def test_whether_memory_was_the_reason(statuses, kind):
-    batch = _host._Batch.__new__(_host._Batch)
-    batch.table, batch.keys, batch.statuses = [], np.zeros(3, "u8"), np.array(statuses, np.uint8)
-    failure = batch.no_room()
-    assert type(failure) is kind
-    assert str(failure).startswith("2 of 3 elements")
-
-
-@pytest.mark.parametrize("failing", [None, "up", "down"])
-def test_memory_goes_back_when_nothing_is_on_its_way(monkeypatch, failing):
-    """H2, H3: what cannot be waited for is not used again."""
-    calls = []
-
-    def sync(name):
-        calls.append(name)
-        if name == failing:
-            raise gh.DeviceError("gone")
-
-    batch = _host._Batch.__new__(_host._Batch)
-    batch.staging, batch.log, batch.collected = object(), [], 0
-    batch.sends, batch.touches, batch.collects = deque(), deque(), deque()
-    batch.up, batch.down = (types.SimpleNamespace(sync=lambda name=name: sync(name)) for name in ("up", "down"))
-    monkeypatch.setattr(_host, "_give_back", lambda staging: calls.append("given back"))
-    batch.abandon()
-    assert calls == ["up", "down", "given back"][: {None: 3, "up": 1, "down": 2}[failing]]
-
-
-def test_the_first_of_several_failures_is_told(backend):
-    class Fails(Table):
-        __slots__ = ()
-
-        def _raw(self, *args, **rest):
-            failure = Table._raw(self, *args, **rest)
-            return gh.TableFull(f"chunk {self.launches}") if self.launches in (2, 4) else failure
-
-    with Fails(backend, device="cpu", value_dtype="uint64") as table:
-        table.before = table.after = lambda launch: None
-        table._pretend(_core.CUDA)
-        with pytest.raises(gh.TableFull, match=r"^chunk 2$") as caught:
-            table.insert(np.arange(N, dtype=np.uint64), 1)
-        assert (caught.value.status == 1).all()
-        assert table.launches > 4
-
-
-@pytest.mark.parametrize("launch", [4, 9])
-def test_a_failure_in_the_middle_ends_the_batch(backend, launch):
-    """Also where the chunk would have taken the slot of an earlier one, with the results of that."""
-    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
-    with make(backend) as table:
-
-        def raw(self, op, n, at, *args, **rest):
-            if self.launches == launch:
-                rest["log"].append(6)
-                return gh.DeviceError("gone")
-            return Table._raw(self, op, n, at, *args, **rest)
-
-        broken = type("Broken", (Table,), {"_raw": raw, "__slots__": ()})
-        table.close()
-        with broken(backend, device="cpu", value_dtype="uint64") as table:
-            table.before = table.after = lambda launch: None
-            table.launches = 0
-            table._pretend(_core.CUDA)
-            with pytest.raises(gh.DeviceError, match="gone") as caught:
-                table.insert(keys, ~keys, out=mask)
-            assert caught.value.failed.sum() == (~mask).sum() > 0
-            assert np.array_equal(np.flatnonzero(mask), np.arange(mask.sum()))
-            assert len(table) == mask.sum() > 0
-
-
-@pytest.mark.parametrize("status", [2, 3, 255])
-def test_no_status_of_2_or_above_reads_as_true(backend, status):
-    """Whatever a backend says of its batch."""
-    keys = np.arange(4, dtype=np.uint64)
-
-    def raw(self, op, n, at, *args, stream=0, **rest):
-        failure = Table._raw(self, op, n, at, *args, stream=stream, **rest)
-        cuda.queue(stream, lambda: ctypes.memset(rest["out_status"] + 2, status, 1))
-        return failure
-
-    liar = type("Liar", (Table,), {"_raw": raw, "__slots__": ()})
-    with liar(backend, device="cpu", value_dtype="uint64") as table:
-        table.before = table.after = lambda launch: None
-        table._pretend(_core.CUDA)
-        mask = np.zeros(4, bool)
-        with pytest.raises(gh.TableFull) as caught:
-            table.insert(keys, keys, out=mask)
-        assert caught.value.status.tolist() == [1, 1, status, 1]
-        assert mask.view(np.uint8).tolist() == [1, 1, 0, 1]
-        with pytest.raises(gh.TableFull) as caught:
-            table.insert(keys, keys, out=mask)
-        assert caught.value.status.tolist() == [0, 0, status, 0]
-        assert mask.view(np.uint8).tolist() == [0, 0, 0, 0]
 
 
 def test_chunks_are_under_way_beside_each_other(monkeypatch):
@@ -745,7 +500,7 @@ def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch, keys, nbytes, 
     assert far[0] == most // 4 >= far[-1]
 
 
-def test_chunks_behind_the_bus_without_memory(monkeypatch, fake):
+def test_chunks_behind_the_bus_without_memory(monkeypatch):
     """As any others: fewer keys in a chunk."""
     monkeypatch.setattr(_host, "FAR_KEYS", 500)
     monkeypatch.setattr(_host, "FAR_BYTES", 2000)
