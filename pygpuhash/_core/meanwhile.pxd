@@ -1,6 +1,5 @@
 # What the library calls while it waits, where that is a Python callable: the context is a list of it, to which an
 # exception is appended that the caller has to raise.
-ctypedef void (*callback)(void *) noexcept nogil
 
 
 cdef inline void run_meanwhile(void *context) noexcept with gil:
