@@ -1,5 +1,7 @@
 // Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and a function for each
 // operation.
+#include "libgpuhash/src/batch.hpp"
+
 #include <cstdint>
 #include <vector>
 
@@ -42,12 +44,13 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
   return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is given, but %s takes none; pass NULL", field, rule.name);
 }
 
-gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
+gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& batch, const batch_place& place,
+                            gpuhash_error* err) {
   const kind_row& rule = kind_rows[batch.op];
   const size_t n = batch.n;
-  array_check check(table.device, err);
+  array_check check(place.device, err);
   check.need({"keys", batch.keys, n, table.key_bytes, false});
-  if (rule.operand)
+  if (rule.operand && !place.values_apart)
     check.need({"values", batch.values, n, table.value_bytes, false});
   else if (batch.values != nullptr)
     return refuse_unused("values", rule, err);
@@ -57,7 +60,8 @@ gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& bat
     check.need({"out_values", batch.out_values, n, sizeof(uint64_t), true});
   else if (batch.out_values != nullptr)
     return refuse_unused("out_values", rule, err);
-  check.take({"out_status", batch.out_status, n, 1, true});
+  const array status{"out_status", batch.out_status, n, 1, true};
+  place.want_status ? check.need(status) : check.take(status);
   if (batch.op == GPUHASH_OP_EXECUTE)
     check.need({"ops", batch.ops, n, 1, false});
   else if (batch.ops != nullptr)
@@ -127,6 +131,13 @@ bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
 }
 
 }  // namespace
+
+gpuhash_status check_batch(const gpuhash_table& table, const gpuhash_batch& batch, const batch_place& place,
+                           gpuhash_error* err) {
+  if (const auto status = check_op(table, batch, err)) return status;
+  return check_arrays(table, batch, place, err);
+}
+
 }  // namespace gpuhash
 
 using namespace gpuhash;
@@ -141,7 +152,7 @@ extern "C" gpuhash_status gpuhash_run(gpuhash_table* table, const gpuhash_batch*
   if (const auto status = check_op(*table, *batch, err)) return status;
   if (const auto status = check_stream(table->device, batch->stream, err)) return status;
   if (batch->counts != nullptr) *batch->counts = {0, 0};
-  if (const auto status = check_arrays(*table, *batch, err)) return status;
+  if (const auto status = check_arrays(*table, *batch, {table->device}, err)) return status;
   if (batch->n == 0) return GPUHASH_OK;
   if (has_bad_op(*table, *batch)) [[unlikely]]
     return guarded(err, [&] { return run_and_refuse(*table, *batch, err); });

@@ -23,6 +23,17 @@ bool find(void* module, const char* name, Function& out) {
 }
 
 // The name of the first function that is missing, or NULL.
+const char* bind_staging(void* module, gpuhash_staging_calls& calls) {
+  if (!find(module, "cuMemcpyAsync", calls.memcpy_async)) return "cuMemcpyAsync";
+  if (!find(module, "cuEventRecord", calls.event_record)) return "cuEventRecord";
+  if (!find(module, "cuEventQuery", calls.event_query)) return "cuEventQuery";
+  if (!find(module, "cuEventSynchronize", calls.event_synchronize)) return "cuEventSynchronize";
+  if (!find(module, "cuStreamWaitEvent", calls.stream_wait_event)) return "cuStreamWaitEvent";
+  if (!find(module, "cuStreamSynchronize", calls.stream_synchronize)) return "cuStreamSynchronize";
+  if (!find(module, "cuStreamIsCapturing", calls.stream_is_capturing)) return "cuStreamIsCapturing";
+  return nullptr;
+}
+
 const char* bind(void* module, cuda_driver& d) {
   if (!find(module, "cuInit", d.init)) return "cuInit";
   if (!find(module, "cuGetErrorString", d.get_error_string)) return "cuGetErrorString";
@@ -33,7 +44,7 @@ const char* bind(void* module, cuda_driver& d) {
   if (!find(module, "cuDeviceTotalMem_v2", d.device_memory)) return "cuDeviceTotalMem_v2";
   if (!find(module, "cuDeviceGetAttribute", d.device_attribute)) return "cuDeviceGetAttribute";
   if (!find(module, "cuPointerGetAttributes", d.pointer_attributes)) return "cuPointerGetAttributes";
-  return nullptr;
+  return bind_staging(module, d.staging);
 }
 
 void give_reason(cuda_driver& d, const char* call, int code) {

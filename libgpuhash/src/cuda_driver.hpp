@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpuhash/staging.h"
+
 namespace gpuhash {
 
 struct cuda_driver {
@@ -20,6 +22,7 @@ struct cuda_driver {
   result (*device_memory)(size_t* bytes, device dev);
   result (*device_attribute)(int* value, int attribute, device dev);
   result (*pointer_attributes)(unsigned n, int* attributes, void** values, unsigned long long pointer);
+  gpuhash_staging_calls staging;  ///< without `run`
 
   int count;         ///< devices; 0 when reason is set
   char reason[256];  ///< why there is none, "" otherwise

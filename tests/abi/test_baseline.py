@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE = Path(__file__).resolve().parent / "baseline"
 INCLUDE = ROOT / "libgpuhash" / "include"
-HEADERS = {"libgpuhash": ("gpuhash.h", "columns.h", "saved.h"), "plugin": ("plugin.h",)}
+HEADERS = {"libgpuhash": ("gpuhash.h", "columns.h", "saved.h", "staging.h"), "plugin": ("plugin.h",)}
 
 
 def stubs(name: str, include: Path, folder: Path) -> Path:

@@ -11,7 +11,7 @@ import pygpuhash
 from .conftest import ROOT, must, require
 
 HEADERS = ROOT / "libgpuhash" / "include" / "gpuhash"
-HEADER = "".join((HEADERS / name).read_text() for name in ("gpuhash.h", "columns.h", "saved.h"))
+HEADER = "".join((HEADERS / name).read_text() for name in ("gpuhash.h", "columns.h", "saved.h", "staging.h"))
 # System libraries only: in particular no CUDA library, so that everything loads without a driver.
 ALLOWED = re.compile(r"lib(stdc\+\+|gcc_s|c|m|dl|rt|pthread|atomic)\.so\.\d+|ld-linux.*|linux-vdso.*")
 

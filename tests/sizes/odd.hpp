@@ -15,7 +15,7 @@
   {"estimated", 211}, {"few_distinct", 31}, {"counted_at_once", 41}, {"newcomer_sample", 7}, {"small_table", 251}, \
   {"few_keys_of_batch", 5}, {"lone_share", 1021}, {"turns_in_a_crowd", 3}, \
   {"hashed_tries", 3}, {"units_in_hand", 16381}, \
-  {"any_of", 7}, {"copied", 257}, {"index_block", 7}, {"index_group", 3}, {"index_piece", 11}, {"index_slice", 37}, {"index_alone", 31}, {"large_array", 5001}, {"large_page", 12288}, \
+  {"any_of", 7}, {"copied", 257}, {"staged_first", 61}, {"index_block", 7}, {"index_group", 3}, {"index_piece", 11}, {"index_slice", 37}, {"index_alone", 31}, {"large_array", 5001}, {"large_page", 12288}, \
   {"few_keys_of_index", 29}, {"encoded_rows", 5}, {"members", 37}, {"members_block", 5}, {"members_share", 1}, {"members_rows", 3}, \
   {"window_slots", 37}, {"window_over", 41}, {"rebuilt_alone", 7}, {"window_buckets", 5}, \
   {"look_share", 7}, {"second_victims", 3}, {"hive_retries", 5}, {"slots_at_once", 1}, {"turns_of_a_placing", 3}, \

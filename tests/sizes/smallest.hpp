@@ -16,7 +16,7 @@
   {"estimated", 2}, {"few_distinct", 1}, {"counted_at_once", 1}, {"newcomer_sample", 1}, {"small_table", 1}, \
   {"few_keys_of_batch", 1}, {"lone_share", 1024}, {"turns_in_a_crowd", 1}, \
   {"hashed_tries", 1}, {"units_in_hand", 1 << 14}, \
-  {"any_of", 1}, {"copied", 64}, {"index_block", 1}, {"index_group", 1}, {"index_piece", 1}, {"index_slice", 1}, {"index_alone", 1}, {"large_array", 1}, {"large_page", 4096}, \
+  {"any_of", 1}, {"copied", 64}, {"staged_first", 1}, {"index_block", 1}, {"index_group", 1}, {"index_piece", 1}, {"index_slice", 1}, {"index_alone", 1}, {"large_array", 1}, {"large_page", 4096}, \
   {"few_keys_of_index", 1}, {"encoded_rows", 1}, {"members", 1}, {"members_block", 1}, {"members_share", 1}, {"members_rows", 0}, \
   {"window_slots", 32}, {"window_over", 32}, {"rebuilt_alone", 1}, {"window_buckets", 1}, \
   {"look_share", 1}, {"second_victims", 1}, {"hive_retries", 1}, {"slots_at_once", 1}, {"turns_of_a_placing", 1}, \
