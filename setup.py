@@ -290,7 +290,18 @@ def extension(name: str, *, linked: bool = True) -> Extension:
 extensions = [
     *(
         extension(f"_core.{name}")
-        for name in ("bytes_on_device", "copies", "groups", "handle", "library", "shards", "slab", "status", "table")
+        for name in (
+            "bytes_on_device",
+            "copies",
+            "groups",
+            "handle",
+            "library",
+            "shards",
+            "slab",
+            "staging",
+            "status",
+            "table",
+        )
     ),
     *(
         extension(f"_core.{name}", linked=False)

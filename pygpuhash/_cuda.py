@@ -47,6 +47,7 @@ __all__ = [
     "require",
     "stream_at",
     "synchronize",
+    "working",
 ]
 
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -237,6 +238,34 @@ class current:
 
     def __exit__(self, *exception: object) -> None:
         call("cuCtxPopCurrent")
+
+
+class working:
+    """`relaxed()` and `current(ordinal)` at once, in half the time."""
+
+    def __init__(self, ordinal: int) -> None:
+        self.context = _primary_context(ordinal)
+        self.exchange, self.push, self.pop, self.mode = _working_calls()
+
+    def __enter__(self) -> None:
+        code, self.before = self.exchange(self.mode)
+        if code:
+            raise _failed("cuThreadExchangeStreamCaptureMode", code)
+        code = self.push(self.context)[0]
+        if code:
+            self.exchange(self.before)
+            raise _failed("cuCtxPushCurrent", code)
+
+    def __exit__(self, *exception: object) -> None:
+        self.pop()
+        self.exchange(self.before)
+
+
+@functools.cache
+def _working_calls() -> tuple[Any, Any, Any, Any]:
+    library = driver()
+    mode = library.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    return library.cuThreadExchangeStreamCaptureMode, library.cuCtxPushCurrent, library.cuCtxPopCurrent, mode
 
 
 class _Relaxed:

@@ -324,6 +324,44 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
                                           gpuhash_error *err)
 
 
+cdef extern from "gpuhash/staging.h" nogil:
+    ctypedef struct gpuhash_slot:
+        void *host
+        void *device
+        void *uploaded
+        void *downloaded
+
+    ctypedef struct gpuhash_staging_calls:
+        void *memcpy_async      # functions, all of them
+        void *run
+
+    enum:
+        GPUHASH_STAGING_NEW_VALUES
+        GPUHASH_STAGING_NEW_STATUS
+        GPUHASH_STAGING_PAST_CACHES
+        GPUHASH_MOST_SLOTS
+
+    ctypedef struct gpuhash_staging:
+        size_t struct_size
+        const gpuhash_slot *slots
+        uint32_t n_slots
+        uint32_t flags
+        size_t slot_bytes
+        void *up
+        void *down
+        size_t most_keys
+        size_t first_keys
+        const void *device_values
+        int32_t (*tell)(void *context, size_t done, size_t n) noexcept
+        void *context
+        const gpuhash_staging_calls *calls
+        size_t done
+        uint32_t in_doubt
+
+    gpuhash_status gpuhash_run_staged(gpuhash_table *table, const gpuhash_batch *batch, gpuhash_staging *staging,
+                                      gpuhash_error *err)
+
+
 cdef extern from "gpuhash/columns.h" nogil:
     # ---- groups of a column on a device
     enum:

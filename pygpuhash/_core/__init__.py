@@ -12,6 +12,7 @@
 `copies`            copies of host memory on several threads, for staging
 `handle`            one table: made, asked, called on addresses, destroyed
 `table`             batches of a table
+`staging`           batches of host arrays on a CUDA table
 `slab`              SlabAlloc
 `groups`            verbs on a column on a CUDA device
 `bytes_on_device`   columns of bytes on a CUDA device
@@ -60,6 +61,7 @@ from pygpuhash._core.library import (
 from pygpuhash._core.process import abandoned, forks, keep
 from pygpuhash._core.shards import MOST_SPREAD, collect, partition, ungroup
 from pygpuhash._core.slab import CoreSlabAllocator
+from pygpuhash._core.staging import STAGING_NEW_STATUS, STAGING_NEW_VALUES, STAGING_PAST_CACHES, run_staged
 from pygpuhash._core.status import exception_of, explain_no_memory
 from pygpuhash._core.table import CoreTable, piece, run_counted, tell_progress_to, watched
 
@@ -82,6 +84,9 @@ __all__ = [
     "OP_FIND",
     "OP_INSERT",
     "OP_INSERT_MULTI",
+    "STAGING_NEW_STATUS",
+    "STAGING_NEW_VALUES",
+    "STAGING_PAST_CACHES",
     "TRAITS",
     "BytesCall",
     "Copies",
@@ -119,6 +124,7 @@ __all__ = [
     "ready",
     "refuse_overlaps",
     "run_counted",
+    "run_staged",
     "set_threads",
     "stats_raw",
     "stream_handle",

@@ -4,6 +4,14 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pygpuhash._core.copies import COPY_LOOK as COPY_LOOK
+from pygpuhash._core.copies import COPY_STREAM as COPY_STREAM
+from pygpuhash._core.copies import COPY_TOUCH as COPY_TOUCH
+from pygpuhash._core.copies import Copies as Copies
+from pygpuhash._core.staging import STAGING_NEW_STATUS as STAGING_NEW_STATUS
+from pygpuhash._core.staging import STAGING_NEW_VALUES as STAGING_NEW_VALUES
+from pygpuhash._core.staging import STAGING_PAST_CACHES as STAGING_PAST_CACHES
+from pygpuhash._core.staging import run_staged as run_staged
 from pygpuhash._typing import (
     Codes,
     Column,
@@ -57,17 +65,6 @@ def run_counted(table: CoreTable, op: int, keys: Any, values: Any) -> tuple[Exce
 def stats_raw(table: CoreTable, room: int) -> tuple[int, list[tuple[str, float]]]: ...
 def backend_probe(name: str, kind: int, ordinal: int) -> str | None: ...
 def stream_handle(stream: object) -> int: ...
-
-COPY_LOOK: int
-COPY_STREAM: int
-COPY_TOUCH: int
-
-class Copies:
-    def __init__(self, parts: list[tuple[int, int, int, int]], threads: int = 0, more: bool = False) -> None: ...
-    def done(self) -> bool: ...
-    def help(self) -> None: ...
-    def end(self) -> int: ...
-
 def refuse_overlaps(inputs: tuple[Any, Any, Any], outputs: tuple[Any, Any]) -> None: ...
 def measure_ceiling(
     kind: int, ordinal: int, what: str, table_bytes: int, n: int, repeats: int, threads: int
@@ -534,7 +531,6 @@ class CoreTable:
         combine: int = 0,
         stream: int = 0,
         wait: bool = False,
-        log: list[int] | None = None,
     ) -> Exception | None: ...
     def _find_all(
         self, n: int, keys: int, offsets: int, values: int, room: int, stream: int = 0

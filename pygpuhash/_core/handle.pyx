@@ -189,11 +189,8 @@ cdef class TableHandle:
 
     def _raw(self, uint32_t op, size_t n, uintptr_t keys, uintptr_t values=0, uintptr_t out_values=0,
              uintptr_t out_status=0, uintptr_t ops=0, uint32_t flags=0, uint32_t combine=0, uintptr_t stream=0,
-             bint wait=False, list log=None):
-        """One call of gpuhash_run on addresses of the table's device; returns the exception, or None.
-
-        The status is added to `log` before a signal can be handled.
-        """
+             bint wait=False):
+        """One call of gpuhash_run on addresses of the table's device; returns the exception, or None."""
         cdef gpuhash_batch batch
         cdef gpuhash_counts counts
         cdef gpuhash_error err
@@ -218,8 +215,6 @@ cdef class TableHandle:
         self._enter()
         with nogil:
             status = gpuhash_run(self.handle, &batch, &err)
-        if log is not None:
-            log.append(status)
         self._leave()
         if status == GPUHASH_OK and not (wait and counts.failed):
             return None

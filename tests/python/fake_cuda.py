@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 from types import SimpleNamespace
 
+import fake_staging
 import numpy as np
 
 DEFAULT_STREAMS = (0, 1)
@@ -24,6 +25,8 @@ class CUDAError(Exception):
 class Event:
     def __init__(self, cuda):
         self.cuda, self.ticket, self.after, self.asked = cuda, (0, 0), {}, 0
+        self.handle = 1000 + len(cuda.events)
+        cuda.events.append(self)
 
     def sync(self):
         self.cuda.bring(*self.ticket)
@@ -137,7 +140,8 @@ class Cuda:
         self.allocated, self.freed = [], []
         self.gone = set()  # handles at which there is no memory
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
-        self.next_handle = 100
+        self.next_handle, self.events = 100, []
+        self.staged, self.watch_staged = [], lambda batch, name, arguments: None  # batches of host arrays
         self.reach = True  # devices read each other's memory
         self.with_host = []  # bytes of copies from or to pageable memory of the host
         self.opened, self.between = [], []  # (pool's device, who may use it), (from, to, bytes) of copies
@@ -382,13 +386,14 @@ class Cuda:
 
 
 def install(monkeypatch):
-    from pygpuhash import _cuda, _host, _peers
+    from pygpuhash import _core, _cuda, _host, _peers
 
     cuda = Cuda()
-    for function in (_cuda._primary_context, _cuda.memory_of, _peers.reaches):
+    for function in (_cuda._primary_context, _cuda._working_calls, _cuda.memory_of, _peers.reaches):
         function.cache_clear()
     monkeypatch.setattr(_cuda, "core", lambda: cuda.core)
     monkeypatch.setattr(_cuda, "driver", lambda: cuda.driver)
+    monkeypatch.setattr(_core, "run_staged", fake_staging.over(cuda, _core.run_staged))
     monkeypatch.setattr(_host, "_idle", {})
     monkeypatch.setattr(_peers, "_pools", {})
     return cuda
@@ -397,7 +402,7 @@ def install(monkeypatch):
 def uninstall():
     from pygpuhash import _cuda, _peers
 
-    for function in (_cuda._primary_context, _cuda.memory_of, _peers.reaches):
+    for function in (_cuda._primary_context, _cuda._working_calls, _cuda.memory_of, _peers.reaches):
         function.cache_clear()
 
 

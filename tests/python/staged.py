@@ -17,19 +17,27 @@ N = 5000
 class Table(gh.Table):
     """Work of the device begins when its stream has come to it."""
 
-    __slots__ = ("after", "before", "launches", "waited")
+    __slots__ = ("after", "before", "launches", "lengths")
 
-    def _raw(self, op, n, keys, *args, stream=0, **rest):
+    def _raw(self, op, n, keys, *args, stream=0, signals=(), **rest):
         self.launches = getattr(self, "launches", 0) + 1
-        self.waited = rest.get("wait", False)
-        self.before(self.launches)
+        self.lengths = [*getattr(self, "lengths", []), n]
+        interrupted(self.before, self.launches, signals)
         outputs = [(rest["out_status"], n)] if n else []
         if rest.get("out_values"):
             outputs.append((rest["out_values"], n * (8 if op == _core.OP_COUNT else self._value_store.itemsize)))
         run = super()._raw  # the CPU has no streams
         failure = cuda.kernel(stream, lambda: run(op, n, keys, *args, **rest), outputs)
-        self.after(self.launches)
+        interrupted(self.after, self.launches, signals)
         return failure
+
+
+def interrupted(hook, launch, signals):
+    """Call a hook; Ctrl-C is noted, and handled when the library gets there."""
+    try:
+        hook(launch)
+    except KeyboardInterrupt as signal:
+        signals.append(signal)
 
 
 @pytest.fixture(autouse=True)

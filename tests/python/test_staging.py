@@ -7,8 +7,10 @@ the streams and events allow (see fake_cuda.py).
 import ctypes
 import gc
 import itertools
+import mmap
 import os
 import sys
+import time
 import types
 import warnings
 from pathlib import Path
@@ -21,6 +23,7 @@ from pygpuhash import _core, _cuda, _host
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
+import fake_staging
 import staged
 from staged import N, Table, fake, make  # noqa: F401 (a fixture of every test)
 
@@ -29,16 +32,19 @@ from staged import N, Table, fake, make  # noqa: F401 (a fixture of every test)
     ("n", "most", "first"), [(1, 10, 4), (64, 64, 16), (1000, 64, 16), (10**6, 1 << 16, 1 << 10), (7, 3, 100)]
 )
 def test_chunks(n, most, first, monkeypatch):
+    monkeypatch.setattr(_host, "CHUNK_BYTES", 17 * most)  # a key, a value and a status
     monkeypatch.setattr(_host, "FIRST_KEYS", first)
-    rows = _host.chunks(n, most)
-    assert rows[0][0] == 0
-    assert rows[-1][1] == n
-    assert all(a[1] == b[0] for a, b in itertools.pairwise(rows))
-    lengths = [end - begin for begin, end in rows]
-    assert 0 < min(lengths) <= max(lengths) <= most
-    if n >= 8 * most:
-        assert max(lengths) == most
-    assert max(lengths[0], lengths[-1]) <= max(first, 1)
+    with make("linear_probe", capacity=n) as table:
+        keys = np.arange(n, dtype=np.uint64)
+        assert table.insert(keys, ~keys).all()
+        lengths = table.lengths
+        assert sum(lengths) == n == len(table)
+        assert 0 < min(lengths) <= max(lengths) <= most
+        if n >= 8 * most:
+            assert max(lengths) == most
+        assert max(lengths[0], lengths[-1]) <= max(first, 1)
+        assert all(b <= 2 * a for a, b in itertools.pairwise(lengths))
+        assert np.array_equal(table.find(keys)[0], ~keys)
 
 
 @pytest.mark.parametrize("stream", [None, 7])
@@ -155,34 +161,37 @@ def test_a_slot_has_room_for_both_directions(backend):
 
 
 @pytest.mark.parametrize("keys", [64, 700, N, 9 * N])
-def test_a_chunk_that_goes_up_does_not_touch_results_that_are_collected_beside_it(backend, monkeypatch, keys):
-    """Chunks have several lengths, and both directions share a slot: no copy writes what another one uses."""
-    under_way, most = [], [0]
+def test_a_slot_is_used_by_one_chunk_at_a_time(backend, keys):
+    """Both directions of one chunk share it, without overlapping, and the next chunk comes when all is collected."""
+    some = np.arange(keys, dtype="uint64")
+    up, down, begins, mask = {}, {}, [0], np.empty(keys, bool)
 
-    class Watched(_core.Copies):
-        def __init__(self, parts, **more):
-            if not parts[0][3] & _core.COPY_TOUCH:
-                under_way.append((self, [(to, source, size) for to, source, size, _ in parts]))
-            most[0] = max(most[0], len(under_way))
-            places = [place for _, places in under_way for place in places]
-            for (to, _, size), (other_to, other_from, other_size) in itertools.permutations(places, 2):
-                for other in (other_to, other_from):
-                    assert to + size <= other or other + other_size <= to, f"{len(under_way)} copies"
+    def watch(batch, name, arguments):
+        if name == "run":
+            begins.append(begins[-1] + arguments[1][0].n)
+        if name != "memcpy_async":
+            return
+        to, source, nbytes, stream = arguments
+        (host, stretches) = (source, up) if stream == batch.arguments[4][2] else (to, down)
+        slot = next(i for i, s in enumerate(batch.arguments[4][0]) if s[0] <= host < s[0] + batch.arguments[4][1])
+        assert {to, source} == {host, host - batch.arguments[4][0][slot][0] + batch.arguments[4][0][slot][1]}
+        stretches.setdefault(slot, []).append((host, host + nbytes))
+        if stretches is up and (before := len(up[slot]) - 1):
+            chunk = slot + (before - 1) * len(batch.arguments[4][0])
+            assert (mask.view(np.uint8)[begins[chunk] : begins[chunk + 1]] < 9).all()
 
-        def end(self):
-            under_way[:] = [row for row in under_way if row[0] is not self]
-            return super().end()
-
-    monkeypatch.setattr(_core, "Copies", Watched)
+    staged.cuda.watch_staged = watch
     with make(backend, capacity=10 * N) as t:
-        some = np.arange(keys, dtype="uint64")
-        assert t.insert(some, some).all()
-        values, found = t.find(some)
-        assert found.all()
-        assert (values == some).all()
-        assert not t.insert(some, some).any()
-    assert not under_way
-    assert most[0] > 2 or keys < N
+        for call in (lambda: t.insert(some, some, out=mask), lambda: t.find(some, found=mask)):
+            mask.view(np.uint8)[:] = 9
+            call()
+            assert mask.all()
+            assert up.keys() == down.keys()
+            for slot, stretches in up.items():
+                assert max(end for _, end in stretches) <= min(begin for begin, _ in down[slot])
+            up.clear()
+            down.clear()
+            begins[1:] = []
 
 
 def test_a_batch_has_no_more_slots_than_chunks(backend):
@@ -383,63 +392,78 @@ def test_no_memory_on_the_device(backend):
         assert table.insert(keys, ~keys).all()
 
 
-def test_chunks_are_under_way_beside_each_other(monkeypatch):
-    """While a chunk is launched, others are on their way to pinned memory and from it; no more than there are slots."""
-    beside, batches = [], []
-    launch = _host._Batch.launch
+def test_chunks_are_under_way_beside_each_other():
+    """As many as there are slots are launched while no results come."""
+    launched, at_waits = [0], []
 
-    class Slow(_core.Copies):
-        asked = 0
+    def watch(batch, name, arguments):
+        launched[0] += name == "run"
+        if name == "event_synchronize":
+            at_waits.append(launched[0])
+        return fake_staging.NOT_READY if name == "event_query" and not at_waits else None
 
-        def done(self):
-            self.asked += 1
-            return self.asked > 3 and super().done()
-
-    monkeypatch.setattr(_core, "Copies", Slow)
-
-    def watched(batch, i):
-        batches.append(batch)
-        beside.append((len(batch.sends) - 1, len(batch.collects), batch.sent - batch.collected))
-        return launch(batch, i)
-
-    monkeypatch.setattr(_host._Batch, "launch", watched)
+    staged.cuda.watch_staged = watch
     with make("linear_probe") as table:
-        table.launches = 0
         keys = np.arange(N, dtype=np.uint64)
         assert table.insert(keys, keys).all()
-    sends, collects, slots = np.array(beside).T
-    assert len(beside) == table.launches > 2 * _host.SLOTS
-    assert sends.max() >= 2
-    assert collects.max() >= 1
-    assert slots.max() == _host.SLOTS
-    assert not batches[-1].sends
-    assert not batches[-1].collects
+        assert len(table.lengths) == launched[0] > 2 * _host.SLOTS
+    assert at_waits[0] == _host.SLOTS
 
 
-@pytest.mark.parametrize("op", ["find", "insert"])
 @pytest.mark.parametrize("long", [True, False])
-def test_pages_of_new_results_are_brought_in_and_given_ones_are_not(monkeypatch, op, long):
-    touched = []
-
-    class Watched(_core.Copies):
-        def __init__(self, parts, **more):
-            touched.extend((to, to + size) for to, _, size, flags in parts if flags & _core.COPY_TOUCH)
-
-    monkeypatch.setattr(_core, "Copies", Watched)
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("op", ["find", "insert"])
+def test_pages_of_new_results_are_brought_in_and_given_ones_are_not(monkeypatch, op, given, long):
     monkeypatch.setattr(_host, "LONG_KEYS", N if long else N + 1)
+    keys, mask, out = np.arange(N, dtype=np.uint64), np.empty(N, bool), np.empty(N, np.uint64)
     with make("linear_probe") as table:
-        keys, mask, out = np.arange(N, dtype=np.uint64), np.empty(N, bool), np.empty(N, np.uint64)
-        results = [table.insert(keys, keys, out=mask)] if op == "insert" else table.find(keys, out=out, found=mask)
-        given = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in (mask, out)]
-        assert not [row for row in touched for begin, end in given if begin < row[1] and row[0] < end]
-        touched.clear()  # of pinned memory, which is there now
-        new = [table.insert(keys, keys)] if op == "insert" else list(table.find(keys))
-    assert len(results) == len(new)
-    ranges = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in new]
-    for begin, end in ranges if long else []:
-        inside = sorted(row for row in touched if begin <= row[0] < end)
-        assert [inside[0][0], *(row[1] for row in inside)] == [*(row[0] for row in inside), end]
-    assert bool(touched) == long
+        if op == "insert":
+            table.insert(keys, keys, out=mask if given else None)
+        else:
+            table.find(keys, out=out if given else None, found=mask if given else None)
+    flags = staged.cuda.staged[-1].arguments[7]
+    new = _core.STAGING_NEW_STATUS | (_core.STAGING_NEW_VALUES if op == "find" else 0)
+    wanted = _core.STAGING_PAST_CACHES | (0 if given else new) if long else 0
+    # Without values no pages of theirs are brought in, whatever the flag says.
+    assert flags & ~(_core.STAGING_NEW_VALUES if op == "insert" else 0) == wanted
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2, 3, 4, 7])
+def test_pages_are_brought_in_before_results_come(monkeypatch, flags):
+    """Those of the chunks that have been sent; by other threads, which may take a while. The few pages of one array are
+    left to the thread of the call, which does it when it ends the chunk."""
+    assert (_core.STAGING_NEW_VALUES, _core.STAGING_NEW_STATUS, _core.STAGING_PAST_CACHES) == (1, 2, 4)
+    n, page = 1 << 15, mmap.PAGESIZE
+    whole = [mmap.mmap(-1, size * n) for size in (8, 1)]
+    values, mask = (np.frombuffer(m, t) for m, t in zip(whole, (np.uint64, bool), strict=True))
+    libc, answer = ctypes.CDLL(None, use_errno=True), np.empty(8 * n // page, np.uint8)
+
+    def there(array):
+        assert libc.mincore(*(ctypes.c_void_p(x) for x in (array.ctypes.data, array.nbytes, answer.ctypes.data))) == 0
+        return bool(answer[0] & 1)
+
+    if there(values):
+        pytest.skip("mincore of this system says of pages that nobody has written to that they are there")
+    seen = []
+
+    def watch(batch, name, arguments):
+        if name == "event_query" and not seen:
+            for array in (values, mask):
+                end = time.monotonic() + (20 if flags & 3 == 3 else 0)
+                while not there(array) and time.monotonic() < end:
+                    time.sleep(0.001)
+                seen.append(there(array))
+
+    run = _core.run_staged
+    monkeypatch.setattr(_core, "run_staged", lambda *rest: run(*rest[:8], rest[8] | flags, rest[9]))
+    with make("linear_probe", capacity=n) as table:
+        keys = np.arange(n, dtype=np.uint64)
+        table.insert(keys, ~keys)
+        staged.cuda.watch_staged = watch
+        table.find(keys, out=values, found=mask)
+    assert seen == [flags & 3 == 3] * 2
+    assert mask.all()
+    assert np.array_equal(values, ~keys)
 
 
 def test_progress_is_told():
@@ -479,14 +503,7 @@ def test_progress_that_raises(chunk):
 def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch, keys, nbytes, most):
     monkeypatch.setattr(_host, "FAR_KEYS", keys)
     monkeypatch.setattr(_host, "FAR_BYTES", nbytes)
-    cut, lengths = _host.chunks, []
-
-    def noted(*arguments):
-        rows = cut(*arguments)
-        lengths.append([end - begin for begin, end in rows])
-        return rows
-
-    monkeypatch.setattr(_host, "chunks", noted)
+    lengths = []
     keys = np.arange(N, dtype=np.uint64)
     for options in ({}, {"placement": "host"}):
         with make("stadium", **options) as table:
@@ -494,7 +511,8 @@ def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch, keys, nbytes, 
             values, found = table.find(keys[::-1])
             assert found.all()
             assert (values == keys[::-1] + 1).all()
-    near, _, far, _ = lengths
+            lengths.append(table.lengths[: len(table.lengths) // 2])
+    near, far = lengths
     assert max(near) == _host.CHUNK_BYTES // 17 < max(far) == most
     assert near[0] == 64
     assert far[0] == most // 4 >= far[-1]
