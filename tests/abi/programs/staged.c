@@ -184,8 +184,20 @@ static void carried_out(void) {
   for (size_t i = 0; i < n; ++i)
     keys[i] = 3 * i, values[i] = ~keys[i], ops[i] = i % 2 ? GPUHASH_OP_FIND : GPUHASH_OP_ERASE;
 
-  /* Stopped before the fourth chunk. */
+  /* Stopped before the first chunk, when copies of the second one have begun and no other thread carries them out: they are
+   * ended when the call returns. */
   gpuhash_batch batch = of(GPUHASH_OP_INSERT);
+  OK(gpuhash_set_threads(1, &err));
+  stop_at = 1;
+  memset(host, 0xee, sizeof host);
+  REFUSED(INVALID, "tell answered 5 after 0 of 5000 elements", gpuhash_run_staged(table, &batch, &staging, &err));
+  EXPECT(launches == 0 && staging.done == 0 && staging.in_doubt == 0);
+  EXPECT(memcmp(host[1], &keys[50], sizeof *keys * 50) == 0);
+  for (size_t i = 0; i < n; ++i) EXPECT(status[i] == GPUHASH_ELEMENT_NO_MEMORY);
+  OK(gpuhash_set_threads(0, &err));
+  told = 0;
+
+  /* Stopped before the fourth chunk. */
   batch.counts = &counts;
   stop_at = 4;
   REFUSED(INVALID, "tell answered 5 after ", gpuhash_run_staged(table, &batch, &staging, &err));
