@@ -88,6 +88,7 @@ class _Staging:
         """Make so many slots of so many bytes. Slots that are there stay, unless they are too small."""
         if len(self.described[0]) == slots and self.described[1] >= nbytes:
             return
+        self.described = [], 0, 0, 0
         for i in range(slots):
             if i < len(self.slots) and self.slots[i].nbytes >= nbytes:
                 continue

@@ -91,8 +91,13 @@ bool is_bad(uint8_t op, bool accumulates) {
   return op > GPUHASH_OP_ERASE || (op == GPUHASH_OP_ACCUMULATE && !accumulates);
 }
 
+const char* why_bad(uint8_t op) {
+  return op == GPUHASH_OP_ACCUMULATE ? "needs values of 4 or 8 bytes, and a backend with the trait ACCUMULATE"
+                                     : "execute does not have: 0 (NOP) to 5 (ERASE) are legal";
+}
+
 bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
-  if (batch.op != GPUHASH_OP_EXECUTE || table.device.kind != GPUHASH_CPU) return false;
+  if (batch.op != GPUHASH_OP_EXECUTE) return false;
   const bool allowed = accumulates(table);
   const uint8_t bad = any_of(table.threads, batch.n, [&](size_t begin, size_t end) {
     uint8_t any = 0;  // bytes, for vectors
@@ -122,12 +127,9 @@ bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
     if (is_bad(given[i], allowed)) batch.out_status[i] = GPUHASH_ELEMENT_BAD_OP;
   if (batch.counts != nullptr) batch.counts->failed += bad;
   if (status != GPUHASH_OK || bad == 0) return status;
-  const char* why = given[first] == GPUHASH_OP_ACCUMULATE
-                        ? "needs values of 4 or 8 bytes, and a backend with the trait ACCUMULATE"
-                        : "execute does not have: 0 (NOP) to 5 (ERASE) are legal";
   return fail(err, GPUHASH_INVALID_ARGUMENT,
               "ops[%zu] is %u, which %s; %zu of %zu elements have status 4 and were left out, the others are done",
-              first, unsigned{given[first]}, why, bad, batch.n);
+              first, unsigned{given[first]}, why_bad(given[first]), bad, batch.n);
 }
 
 }  // namespace
@@ -136,6 +138,15 @@ gpuhash_status check_batch(const gpuhash_table& table, const gpuhash_batch& batc
                            gpuhash_error* err) {
   if (const auto status = check_op(table, batch, err)) return status;
   return check_arrays(table, batch, place, err);
+}
+
+gpuhash_status refuse_bad_ops(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
+  if (!has_bad_op(table, batch)) return GPUHASH_OK;
+  const bool allowed = accumulates(table);
+  size_t first = 0;
+  while (!is_bad(batch.ops[first], allowed)) ++first;
+  return fail(err, GPUHASH_INVALID_ARGUMENT, "ops[%zu] is %u, which %s; nothing was carried out", first,
+              unsigned{batch.ops[first]}, why_bad(batch.ops[first]));
 }
 
 }  // namespace gpuhash
@@ -154,7 +165,7 @@ extern "C" gpuhash_status gpuhash_run(gpuhash_table* table, const gpuhash_batch*
   if (batch->counts != nullptr) *batch->counts = {0, 0};
   if (const auto status = check_arrays(*table, *batch, {table->device}, err)) return status;
   if (batch->n == 0) return GPUHASH_OK;
-  if (has_bad_op(*table, *batch)) [[unlikely]]
+  if (table->device.kind == GPUHASH_CPU && has_bad_op(*table, *batch)) [[unlikely]]
     return guarded(err, [&] { return run_and_refuse(*table, *batch, err); });
   return ask_run(*table, *batch, kind_rows[batch->op].name, err);
 }

@@ -16,4 +16,7 @@ struct batch_place {
 gpuhash_status check_batch(const gpuhash_table& table, const gpuhash_batch& batch, const batch_place& place,
                            gpuhash_error* err);
 
+/// Refuse op codes that execute does not have, in memory of the host.
+gpuhash_status refuse_bad_ops(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err);
+
 }  // namespace gpuhash

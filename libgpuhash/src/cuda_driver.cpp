@@ -24,7 +24,9 @@ bool find(void* module, const char* name, Function& out) {
 
 // The name of the first function that is missing, or NULL.
 const char* bind_staging(void* module, gpuhash_staging_calls& calls) {
+  calls.struct_size = sizeof calls;
   if (!find(module, "cuMemcpyAsync", calls.memcpy_async)) return "cuMemcpyAsync";
+  if (!find(module, "cuMemsetD8Async", calls.memset_async)) return "cuMemsetD8Async";
   if (!find(module, "cuEventRecord", calls.event_record)) return "cuEventRecord";
   if (!find(module, "cuEventQuery", calls.event_query)) return "cuEventQuery";
   if (!find(module, "cuEventSynchronize", calls.event_synchronize)) return "cuEventSynchronize";

@@ -55,14 +55,16 @@ def test_an_older_driver(program, anywhere: Path, tmp_path: Path) -> None:
     assert " 0 failed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("what", ["driven", "refused", "carried_out"])
+@pytest.mark.parametrize("what", ["driven", "refused", "carried_out", "cut_short"])
 def test_host_arrays(program, anywhere: Path, installed: Path, what: str) -> None:
     done = run(program("staged"), what, anywhere, env={"LD_LIBRARY_PATH": str(installed)})
     assert " 0 failed" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("function", ["cuMemcpyAsync", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent"])
+@pytest.mark.parametrize(
+    "function", ["cuMemcpyAsync", "cuMemsetD8Async", "cuEventRecord", "cuEventQuery", "cuStreamWaitEvent"]
+)
 def test_host_arrays_on_a_device_that_fails(program, anywhere: Path, installed: Path, function: str) -> None:
     env = {"LD_LIBRARY_PATH": str(installed), "FAKE_FAILS": function}
     done = run(program("staged"), "failing", anywhere, env=env)

@@ -45,7 +45,9 @@ class Calls(ctypes.Structure):
     """gpuhash_staging_calls."""
 
     _fields_ = (
+        ("struct_size", ctypes.c_size_t),
         ("memcpy_async", function(address, address, address, address)),
+        ("memset_async", function(address, ctypes.c_ubyte, address, address)),
         ("event_record", function(address, address)),
         ("event_query", function(address)),
         ("event_synchronize", function(address)),
@@ -69,7 +71,8 @@ class Staged:
 
     def calls(self):
         kinds = dict(Calls._fields_)
-        return Calls(**{name: kind(self.kept(getattr(self, name))) for name, kind in kinds.items()})
+        del kinds["struct_size"]
+        return Calls(ctypes.sizeof(Calls), *(kind(self.kept(getattr(self, name))) for name, kind in kinds.items()))
 
     def kept(self, call):
         def answer(*arguments):
@@ -96,6 +99,9 @@ class Staged:
     def memcpy_async(self, to, source, nbytes, stream):
         return self.cuda.driver.cuMemcpyAsync(to, source, nbytes, stream)[0]
 
+    def memset_async(self, to, byte, nbytes, stream):
+        return self.cuda.driver.cuMemsetD8Async(to, byte, nbytes, stream)[0]
+
     def event_record(self, event, stream):
         self.stream(stream).record(self.event(event))
 
@@ -121,9 +127,13 @@ class Staged:
         b = batch[0]
         assert handle
         assert not b.counts
+        if self.table.value_dtype is not None:
+            assert b.value_type == "uif".index(self.table._value_store.kind)
         more = {name: getattr(b, name) for name in ("values", "ops", "out_values", "out_status", "flags", "combine")}
         if hasattr(self.table, "before"):  # a table of staged.py
             more |= {"signals": self.signals, "stream": b.stream}
+        else:
+            self.stream(b.stream).sync()
         failure = self.table._raw(b.op, b.n, b.keys, **more)
         if failure is None:
             return 0

@@ -53,18 +53,23 @@ def test_every_operation_in_chunks(backend, rng, stream):
     table, model = make(backend), gh.Table(backend, value_dtype="uint64", device="cpu", seed=7)
     keys = rng.integers(0, 2 * N, N, np.uint64)
     with table, model:
-        for name, arguments in [
+        for name, arguments, *more in [
             ("insert", (keys, 3)),
             ("get", (keys, 9)),
             ("insert_or_assign", (np.unique(keys), ~np.unique(keys))),
             ("accumulate", (keys, keys)),
+            ("accumulate", (keys, keys * np.uint64(77)), {"op": "max"}),
             ("find", (keys + np.uint64(5),)),
             ("erase", (np.unique(keys)[::3],)),
             ("contains", (keys,)),
             ("count", (keys,)),
             ("get", (keys, 9)),
         ]:
-            got, wanted = getattr(table, name)(*arguments, stream=stream), getattr(model, name)(*arguments)
+            how = dict(*more)
+            got, wanted = (
+                getattr(table, name)(*arguments, **how, stream=stream),
+                getattr(model, name)(*arguments, **how),
+            )
             if name == "insert":  # of equal keys, another one may be the first
                 got, wanted = got.sum(), wanted.sum()
             for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, wanted)), strict=True):
@@ -92,6 +97,8 @@ def test_narrow_dtypes_and_shapes(backend, key, value):
     with make(backend, key_dtype=key, value_dtype=value) as table:
         assert table.insert(keys, values).shape == (9, 11)
         out = np.zeros((9, 11), value)
+        assert table.count(keys).shape == (9, 11)
+        assert np.array_equal(table.count(keys) == 1, table.contains(keys))
         got, found = table.find(keys, out=out)
         assert got is out
         assert found.all()

@@ -95,6 +95,11 @@ int cuMemcpyAsync(uintptr_t to, uintptr_t from, size_t bytes, void *stream) {
   ++fake_copies;
   return stream == NULL;
 }
+int cuMemsetD8Async(uintptr_t to, unsigned char byte, size_t bytes, void *stream) {
+  if (fails("cuMemsetD8Async") != 0) return 700;
+  memset((void *)to, byte, bytes);
+  return stream == NULL;
+}
 int cuEventRecord(void *event, void *stream) {
   (void)stream;
   return event == NULL ? 400 : fails("cuEventRecord");

@@ -67,10 +67,11 @@ static void driven(void) {
   memset(status, 9, n);
   memset(found, 9, sizeof found);
   const int before = *number("fake_copies");
-  OK(gpuhash_run_staged(table, &batch, &staging, &err));
+  /* The backend has written no statuses: then the elements were not carried out. */
+  REFUSED(GPUHASH_NO_MEMORY, "5000 of 5000 elements found no room", gpuhash_run_staged(table, &batch, &staging, &err));
   EXPECT(staging.done == n && staging.in_doubt == 0);
   EXPECT(*number("fake_copies") - before > 2 * 8);
-  for (size_t i = 0; i < n; ++i) EXPECT(status[i] == 0 && found[i] == 0);
+  for (size_t i = 0; i < n; ++i) EXPECT(status[i] == GPUHASH_ELEMENT_NO_MEMORY);
   *number("fake_capturing") = 1;
   REFUSED(INVALID, "the stream is being captured into a graph", gpuhash_run_staged(table, &batch, &staging, &err));
   EXPECT(staging.done == 0);
@@ -86,9 +87,46 @@ static void failing(void) {
   snprintf(sentence, sizeof sentence, "%s says: the fake refuses (700)", getenv("FAKE_FAILS"));
   REFUSED(GPUHASH_DEVICE_ERROR, sentence, gpuhash_run_staged(table, &batch, &staging, &err));
   EXPECT(staging.done < n && staging.in_doubt == 0);
-  for (size_t i = 0; i < n; ++i) EXPECT(i < staging.done ? status[i] == 0 : status[i] == GPUHASH_ELEMENT_NO_MEMORY);
+  for (size_t i = 0; i < n; ++i) EXPECT(status[i] == GPUHASH_ELEMENT_NO_MEMORY);
   gpuhash_table_destroy(table);
 }
+
+/* ---- over functions of the caller, on a table of the CPU */
+
+static size_t launches, largest;
+static int copied(uintptr_t to, uintptr_t from, size_t bytes, void *stream) {
+  memcpy((void *)to, (const void *)from, bytes);
+  return stream == NULL;
+}
+static int filled(uintptr_t to, unsigned char byte, size_t bytes, void *stream) {
+  memset((void *)to, byte, bytes);
+  return stream == NULL;
+}
+static int recorded(void *event, void *stream) { return event == NULL || stream == NULL; }
+static int waited[3];
+static int drained(void *stream) { return ++waited[(char *)stream - streams], 0; }
+static int happened(void *event) { return event == NULL; }
+static int followed(void *stream, void *event, unsigned flags) { return stream == NULL || event == NULL || flags != 0; }
+static int not_captured(void *stream, int *answer) { return *answer = 0, stream == NULL; }
+/* Launch number fail_at answers fail_with and does nothing. */
+static size_t fail_at;
+static gpuhash_status fail_with;
+static gpuhash_status launch(gpuhash_table *table, const gpuhash_batch *given, gpuhash_error *error) {
+  gpuhash_batch batch = *given;
+  if (launches + 1 == fail_at) {
+    ++launches;
+    error->code = fail_with;
+    strcpy(error->message, "the backend says so");
+    return fail_with;
+  }
+  EXPECT(batch.stream == &streams[2] && batch.counts == NULL);
+  batch.stream = NULL;
+  ++launches;
+  largest = batch.n > largest ? batch.n : largest;
+  return gpuhash_run(table, &batch, error);
+}
+static const gpuhash_staging_calls calls = {sizeof calls, copied,   filled,  recorded,     happened,
+                                            happened,     followed, drained, not_captured, launch};
 
 static void refused(void) {
   gpuhash_table *table = make("anywhere", GPUHASH_CUDA, 0), *cpu = make("anywhere", GPUHASH_CPU, 0);
@@ -100,7 +138,7 @@ static void refused(void) {
     staging = ready();                                                             \
     batch = good;                                                                  \
     __VA_ARGS__;                                                                   \
-    staging.done = 7;                                                              \
+    staging.done = staging.in_doubt = 7;                                           \
     REFUSED(INVALID, sentence, gpuhash_run_staged(table, &batch, &staging, &err)); \
   } while (0)
   REFUSES("n_slots is 0; a staged batch needs 1 to 16", staging.n_slots = 0);
@@ -110,6 +148,17 @@ static void refused(void) {
   REFUSES("slots[2] lacks memory or an event", slots[2].device = NULL);
   REFUSES("slots[0] lacks memory or an event", slots[0].uploaded = NULL);
   REFUSES("slots[0] lacks memory or an event", slots[0].downloaded = NULL);
+  REFUSES("slots[0].device (0x", slots[0].device = &device[0][1]);
+  REFUSES("slots[0] and slots[2] share memory", slots[2].host = host[0]);
+  REFUSES("slots[1] and slots[2] share memory", slots[2].device = &device[1][slot_bytes - 8]);
+  REFUSES("ops[70] is 77, which execute does not have: 0 (NOP) to 5 (ERASE) are legal; nothing was carried out",
+          batch = of(GPUHASH_OP_EXECUTE), ops[70] = 77);
+  ops[70] = 0;
+  gpuhash_staging_calls some = calls;
+  some.memset_async = NULL;
+  REFUSES("calls lacks a function; all are needed", staging.calls = &some);
+  some.struct_size = 8;
+  REFUSES("calls: struct_size is 8", staging.calls = &some);
   REFUSES("flags is 0x8; only 0x7 are known", staging.flags = 8);
   REFUSES("a staged batch needs two streams of its own", staging.up = NULL);
   REFUSES("a staged batch needs two streams of its own", staging.down = NULL);
@@ -134,7 +183,7 @@ static void refused(void) {
   REFUSED(INVALID, "host arrays need no staging: call gpuhash_run", gpuhash_run_staged(cpu, &batch, &staging, &err));
   staging.slot_bytes = 1280 + 17; /* one element at a time */
   batch.n = 40;
-  OK(gpuhash_run_staged(table, &batch, &staging, &err));
+  REFUSED(GPUHASH_NO_MEMORY, "40 of 40", gpuhash_run_staged(table, &batch, &staging, &err));
   EXPECT(staging.done == 40);
   batch.n = 0;
   gpuhash_counts counts = {7, 7};
@@ -144,28 +193,6 @@ static void refused(void) {
   gpuhash_table_destroy(table);
   gpuhash_table_destroy(cpu);
 }
-
-/* ---- over functions of the caller, on a table of the CPU */
-
-static size_t launches, largest;
-static int copied(uintptr_t to, uintptr_t from, size_t bytes, void *stream) {
-  memcpy((void *)to, (const void *)from, bytes);
-  return stream == NULL;
-}
-static int recorded(void *event, void *stream) { return event == NULL || stream == NULL; }
-static int happened(void *event) { return event == NULL; }
-static int followed(void *stream, void *event, unsigned flags) { return stream == NULL || event == NULL || flags != 0; }
-static int not_captured(void *stream, int *answer) { return *answer = 0, stream == NULL; }
-static gpuhash_status launch(gpuhash_table *table, const gpuhash_batch *given, gpuhash_error *error) {
-  gpuhash_batch batch = *given;
-  EXPECT(batch.stream == &streams[2] && batch.counts == NULL);
-  batch.stream = NULL;
-  ++launches;
-  largest = batch.n > largest ? batch.n : largest;
-  return gpuhash_run(table, &batch, error);
-}
-static const gpuhash_staging_calls calls = {copied,   recorded, happened,     happened,
-                                            followed, happened, not_captured, launch};
 
 static size_t told, last_done, stop_at;
 static int32_t tell(void *context, size_t done, size_t all) {
@@ -256,14 +283,54 @@ static void carried_out(void) {
   gpuhash_table_destroy(table);
 }
 
+/* What is true when a launch fails. */
+static void cut_short(void) {
+  const gpuhash_status codes[] = {GPUHASH_NO_MEMORY, GPUHASH_DEVICE_ERROR, GPUHASH_POISONED};
+  for (size_t i = 0; i < n; ++i) keys[i] = 3 * i, values[i] = ~keys[i];
+  for (int full = 0; full < 2; ++full)
+    for (int c = 0; c < 3; ++c) {
+      const int ends = codes[c] != GPUHASH_NO_MEMORY;
+      gpuhash_table *table = make("linear_probe", GPUHASH_CPU, full ? 100 : 0);
+      gpuhash_staging staging = ready();
+      gpuhash_counts counts = {7, 7};
+      gpuhash_batch batch = of(GPUHASH_OP_INSERT);
+      batch.counts = &counts;
+      staging.calls = &calls;
+      memset(status, 9, n);
+      memset(device, 1, sizeof device); /* statuses of an earlier batch would be YES */
+      memset(waited, 0, sizeof waited);
+      launches = 0;
+      fail_at = 8;
+      fail_with = codes[c];
+      const gpuhash_status answer = gpuhash_run_staged(table, &batch, &staging, &err);
+      EXPECT(answer == codes[c] || (full && !ends && answer == GPUHASH_FULL));
+      EXPECT(ends ? staging.done < n && strstr(err.message, "the backend says so") != NULL : staging.done == n);
+      EXPECT(staging.in_doubt == 0);
+      for (int s = 0; s < 3; ++s) EXPECT(waited[s] == ends);
+      uint64_t size = 0;
+      OK(gpuhash_size(table, &size, &err));
+      EXPECT(size == counts.yes && counts.yes + counts.failed == n && counts.failed > 0);
+      static uint8_t there[n];
+      OK(gpuhash_contains(table, n, keys, there, NULL, &err));
+      EXPECT(full || (launches > 8) == !ends);
+      for (size_t i = 0; i < n; ++i) EXPECT(there[i] == (status[i] == GPUHASH_YES));
+      gpuhash_table_destroy(table);
+    }
+  fail_at = 0;
+}
+
 int main(int argc, char **argv) {
   if (argc != 3) return 2;
   const struct {
     const char *name;
     void (*run)(void);
-  } groups[] = {{"driven", driven}, {"failing", failing}, {"refused", refused}, {"carried_out", carried_out}};
+  } groups[] = {{"driven", driven},
+                {"failing", failing},
+                {"refused", refused},
+                {"carried_out", carried_out},
+                {"cut_short", cut_short}};
   OK(gpuhash_backend_open(argv[2], NULL, &err));
-  if (strcmp(argv[1], "carried_out") != 0) place_device();
+  if (strcmp(argv[1], "carried_out") != 0 && strcmp(argv[1], "cut_short") != 0) place_device();
   for (size_t i = 0; i < sizeof groups / sizeof *groups; ++i)
     if (strcmp(groups[i].name, argv[1]) == 0) {
       groups[i].run();
