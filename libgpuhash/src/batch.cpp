@@ -21,7 +21,8 @@ gpuhash_status refuse_code(uint32_t op, gpuhash_error* err) {
   return fail(err, GPUHASH_INVALID_ARGUMENT, "op is %u; operations of a batch are 1 to %u", op, kinds_end - 1);
 }
 
-gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
+[[gnu::always_inline]] inline gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch,
+                                                      gpuhash_error* err) {
   if (const auto status = refuse_code(batch.op, err)) return status;
   const kind_row& rule = kind_rows[batch.op];
   if ((table.type->api.traits & rule.trait) == 0) [[unlikely]]
@@ -44,8 +45,8 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
   return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is given, but %s takes none; pass NULL", field, rule.name);
 }
 
-gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& batch, const batch_place& place,
-                            gpuhash_error* err) {
+[[gnu::always_inline]] inline gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& batch,
+                                                          const batch_place& place, gpuhash_error* err) {
   const kind_row& rule = kind_rows[batch.op];
   const size_t n = batch.n;
   array_check check(place.device, err);
