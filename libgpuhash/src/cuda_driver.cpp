@@ -50,9 +50,7 @@ const char* bind(void* module, cuda_driver& d) {
 }
 
 void give_reason(cuda_driver& d, const char* call, int code) {
-  const char* text = nullptr;
-  if (d.get_error_string(code, &text) != 0 || text == nullptr) text = "unknown error";
-  std::snprintf(d.reason, sizeof d.reason, "%s says: %s (%d)", call, text, code);
+  std::snprintf(d.reason, sizeof d.reason, "%s says: %s (%d)", call, d.text_of(code), code);
 }
 
 void open_driver(cuda_driver& d) {
@@ -87,6 +85,11 @@ constexpr cuda_driver forked_driver = [] {
 }();
 
 }  // namespace
+
+const char* cuda_driver::text_of(result code) const {
+  const char* text = nullptr;
+  return get_error_string(code, &text) == 0 && text != nullptr ? text : "unknown error";
+}
 
 const cuda_driver& driver() {
   const cuda_driver* d = opened.load(std::memory_order_acquire);

@@ -24,6 +24,9 @@ struct cuda_driver {
   result (*pointer_attributes)(unsigned n, int* attributes, void** values, unsigned long long pointer);
   gpuhash_staging_calls staging;  ///< without `run`
 
+  /// What a code of the driver means.
+  const char* text_of(result code) const;
+
   int count;         ///< devices; 0 when reason is set
   char reason[256];  ///< why there is none, "" otherwise
 

@@ -26,9 +26,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return driver(tmp_path_factory.mktemp("driver"))
 
 
-@pytest.mark.parametrize("what", ["described", "pointers", "arrays", "forked"])
-def test_with_a_driver(program, anywhere: Path, installed: Path, what: str) -> None:
-    done = run(program("driver"), what, anywhere, env={"LD_LIBRARY_PATH": str(installed)})
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        *(("driver", what) for what in ("described", "pointers", "arrays", "forked")),
+        *(("staged", what) for what in ("driven", "refused", "carried_out", "cut_short")),
+    ],
+)
+def test_with_a_driver(program, anywhere: Path, installed: Path, name: str, what: str) -> None:
+    done = run(program(name), what, anywhere, env={"LD_LIBRARY_PATH": str(installed)})
     assert " 0 failed" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
 
@@ -53,13 +59,6 @@ def test_an_older_driver(program, anywhere: Path, tmp_path: Path) -> None:
     env["FAKE_SENTENCE"] = "libcuda.so.1 has no cuDeviceGetAttribute: the driver is too old"
     done = run(program("driver"), "useless", anywhere, env=env)
     assert " 0 failed" in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("what", ["driven", "refused", "carried_out", "cut_short"])
-def test_host_arrays(program, anywhere: Path, installed: Path, what: str) -> None:
-    done = run(program("staged"), what, anywhere, env={"LD_LIBRARY_PATH": str(installed)})
-    assert " 0 failed" in done.stdout, done.stdout + done.stderr
-    assert done.returncode == 0
 
 
 @pytest.mark.parametrize(
