@@ -305,7 +305,7 @@ extensions = [
     ),
     *(
         extension(f"_core.{name}", linked=False)
-        for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process")
+        for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process", "results")
     ),
     extension("columns._engine"),
     *(

@@ -453,6 +453,11 @@ class DeviceArray:
             self.ptr = found.ptr
         return self
 
+    def _first(self, n: int) -> DeviceArray:
+        """The first n elements, over the same memory."""
+        found = _views.DeviceView(self.ptr, self.shape, self.dtype, self)
+        return DeviceArray._over(found, (n,), self.device, self._stream_keeper())
+
     # Names of modules are gone when the interpreter ends: what this needs comes with it.
     def __del__(self, abandoned: Any = _core.abandoned, keep: Any = _core.keep) -> None:
         if not getattr(self, "_owned", False):

@@ -57,11 +57,6 @@ def as_view(array: _cuda.DeviceArray) -> DeviceView:
     return DeviceView(array.ptr, array.shape, array.dtype, array)
 
 
-def first_of(array: _cuda.DeviceArray, n: int) -> _cuda.DeviceArray:
-    """The first n elements, over the same memory."""
-    return _cuda.DeviceArray._over(as_view(array), (n,), array.device, array._stream_keeper())
-
-
 def library_that_is_there() -> str | None:
     """Of the libraries that can be asked for arithmetic, one that is imported."""
     return next((name for name in ("cupy", "torch") if name in sys.modules), None)

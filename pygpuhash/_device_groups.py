@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arguments, _core, _cuda, _device_arrays, _streams, _tensors
-from pygpuhash._device_results import Results, part, pointer
-from pygpuhash.errors import NoMemory
+from pygpuhash._core import part, pointer
+from pygpuhash.errors import NoMemory, Unsupported
 
 __all__ = [
     "Groups",
@@ -32,6 +32,7 @@ __all__ = [
     "join",
     "maker",
     "own_dtype",
+    "plain",
     "serves",
     "serves_isin",
     "serves_values",
@@ -42,13 +43,11 @@ KERNELS = not _core.build_info().endswith("CUDA: off")  # that this build of the
 OWN = "pygpuhash"  # the library of DeviceArray, and of columns of Arrow
 _LIBRARIES = ("cupy", "torch", OWN)  # that can be asked for arrays, parts of arrays, and copies
 _TAKEN = frozenset(("stream", "seed", "device"))  # arguments that do not ask for a table
-_INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.uint8)
+_INDEX, _BYTE = np.dtype(np.int64), np.dtype(np.uint8)
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
 _MOST_LISTED = 1 << 30  # right rows of a join
 _TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
 _NOTHING = contextlib.nullcontext()
-_AGGREGATES = ("sum", "mean", "min", "max")
-_NO_AGGREGATES = (False,) * len(_AGGREGATES)
 _MOST_OTHERS = 1 << 29  # of isin
 _IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part
 
@@ -72,12 +71,6 @@ class Values:
     dtype: np.dtype[Any]
     ops: tuple[str, ...]
 
-    def result(self, op: str) -> np.dtype[Any]:
-        """The dtype of an aggregate."""
-        if op == "sum":
-            return np.dtype(f"{self.dtype.kind}8")
-        return _FLOAT if op == "mean" else self.dtype
-
 
 def serves(library: str | None, dtype: np.dtype[Any], rows: int, ordinal: int, table: dict[str, Any]) -> bool:
     """Are groups found in the column itself? Else a table serves it, which takes every array and argument."""
@@ -99,7 +92,7 @@ def serves_values(library: str | None, given: Any, dtype: np.dtype[Any], sums: n
         (_tensors.library_of(given) in (library, OWN) or library == OWN)
         and dtype.kind in "iuf"
         and dtype.itemsize in (4, 8)
-        and (sums is None or sums == Values(given, dtype, ()).result("sum"))  # a dtype of floats equals None
+        and (sums is None or sums == _core.result_of("sum", dtype))  # a dtype of floats equals None
     )
 
 
@@ -185,44 +178,41 @@ def begin(
     rows : their first rows, too, of groups in the order of first appearance.
     waits : for the stream at once, which takes less time.
     """
-    ops = () if values is None else values.ops
-    kind = (0, 0) if values is None else (values.dtype.itemsize, _TYPES[values.dtype.kind])
-    wanted = [op in ops for op in _AGGREGATES] if ops else _NO_AGGREGATES
     shape = tuple(where.array.shape)
-    n = math.prod(shape)
-    nbytes = _core.group_scratch(n, dtype.itemsize, first, counts, codes, *kind, *wanted)
-    keys, amounts = where.address(), 0 if values is None else where.address_of(values.array, "values")
+    call = _core.Grouping(where.ordinal, where.stream, where.seed, shape, dtype, first, counts, codes, rows, waits)
+    if values is not None:
+        call.reduce(
+            where.address_of(values.array, "values"),
+            values.dtype,
+            _TYPES[values.dtype.kind],
+            [(op, _core.result_of(op, values.dtype)) for op in values.ops],
+        )
+    keys = where.address()
     with where.allocating():
-        empty = maker(where.array, where.ordinal, where.keeper)
-        results = Results(empty, n, nbytes + _INDEX.itemsize, waits)  # the number of groups is behind the temporaries
-        results.add("distinct", dtype)
-        if counts:
-            results.add("counts", _INDEX)
-        if rows:
-            results.add("rows", _INDEX)
-        for op in ops:
-            results.add(op, values.result(op))  # type: ignore[union-attr]
-        numbers = empty(shape, _INDEX) if codes else None
-        at, to = results.scratch(), results.address
-        groups = 0 if n == 0 else _core.group(
-            where.ordinal, n, keys, dtype.itemsize, first, where.seed, to("distinct"), to("counts") if counts else 0,
-            pointer(numbers), at + nbytes, at, nbytes, where.stream, amounts, *kind,
-            *(map(to, _AGGREGATES) if ops else _NO_AGGREGATES), first_rows=to("rows") if rows else 0, waits=waits,
-            meanwhile=results.copying(where.stream),
-        )  # fmt: skip
+        call.start(keys, maker(where.array, where.ordinal, where.keeper), _cuda.copy)
 
     def finish() -> Groups:
-        waited = waits or n == 0
-        found = groups if waited else _cuda.numbers_at(at + nbytes, 1, where.stream)[0]
-        results.note(found)
-        give, stream = results.give, where.stream
+        if not waits:
+            call.wait(_cuda.numbers_at)
         with where.allocating():
-            many = give("counts", found, stream) if counts else None
-            aggregates = {op: give(op, found, stream) for op in ops}
-            firsts = give("rows", found, stream) if rows else None
-            return Groups(give("distinct", found, stream), many, numbers, aggregates, firsts)
+            found = call.give()
+        return Groups(
+            found.pop("distinct"), found.pop("counts", None), call.codes, rows=found.pop("rows", None), aggregates=found
+        )
 
     return finish
+
+
+def plain(keys: Any, order: str, table: dict[str, Any], **asked: Any) -> tuple[Any, Any, Any] | None:
+    """(distinct, counts or aggregates, codes) of an array of integers of CuPy or PyTorch, in less time than `group`
+    takes; None of everything else. table: the arguments of the call that ask for one. asked: as of `plain_groups`."""
+    if table or not KERNELS:
+        return None
+    seed = int.from_bytes(os.urandom(8), "little")
+    try:
+        return _core.plain_groups(keys, order == "first", seed, _cuda.copy, _cuda.is_capturing, **asked)
+    except Unsupported:  # by a device with little shared memory
+        return None
 
 
 def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
@@ -275,7 +265,7 @@ def _join(
         pairs, repeats = call.start(pointer(left_rows), pointer(right_rows))
         if not repeats:
             left_rows, right_rows = (
-                part(rows, _INDEX, pairs, n, empty, where.stream) for rows in (left_rows, right_rows)
+                part(rows, _INDEX, pairs, n, empty, where.stream, _cuda.copy) for rows in (left_rows, right_rows)
             )
             return (left_rows, right_rows), None
         if not lists or repeats == _TOO_OFTEN:
@@ -293,11 +283,14 @@ def maker(
 
     keeper: gives that stream, to arrays of no library.
     """
+    like = _core.maker_like(array, ordinal)
+    if like is not None:
+        return like
     library = sys.modules[_tensors.library_of(array) or ""]
     if library.__name__ == OWN:
         stream = keeper()
         return lambda shape, dtype: _cuda.DeviceArray(shape, dtype, ordinal, stream)
-    if library.__name__ == "cupy":
+    if library.__name__ == "cupy":  # of a class that derives from its
         return library.empty  # type: ignore[no-any-return]
     device = _torch_device(library, ordinal)
     return lambda shape, dtype: library.empty(shape, dtype=_torch_dtype(library, dtype), device=device)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pygpuhash import _core
 from pygpuhash._device_groups import Groups, Values, joined, maker
 
 __all__ = ["PIECE", "groups", "pieces"]
@@ -82,6 +83,6 @@ def _merged(one: Groups, other: Groups, most: int, values: Values | None, of: Gr
     for op, results in one.aggregates.items():
         assert values is not None
         whole.aggregates[op] = together(
-            [results, other.aggregates[op]], values.result(op), "sum" if op == "mean" else op
+            [results, other.aggregates[op]], _core.result_of(op, values.dtype), "sum" if op == "mean" else op
         )
     return whole

@@ -12,7 +12,6 @@ from pygpuhash import (
     _cuda,
     _device_arrays,
     _device_groups,
-    _device_results,
     _streams,
     _table_verbs,
     _tensors,
@@ -37,7 +36,7 @@ def shard_of(keys: Any, shards: int, seed: int) -> Any:
         ids = empty(found.shape, _SHARD)
         if found.size:
             _core.partition(ordinal, _format(found), found.size, found.ptr, shards, seed,
-                            ids=_device_results.pointer(ids), stream=stream)  # fmt: skip
+                            ids=_core.pointer(ids), stream=stream)  # fmt: skip
         return ids
 
 
@@ -48,7 +47,7 @@ def partition(keys: Any, shards: int, seed: int, values: Any) -> tuple[Any, Any,
         raise ValueError(f"keys have shape {tuple(found.shape)}: pass a one-dimensional column")
     amounts = None if values is None else _values(values, found.size, ordinal, stream)
     with _cuda.current(ordinal), _streams.working_on(keys, ordinal, stream):
-        empty, n, pointer = _device_groups.maker(keys, ordinal), found.size, _device_results.pointer
+        empty, n, pointer = _device_groups.maker(keys, ordinal), found.size, _core.pointer
         grouped, order, offsets = empty((n,), found.dtype), empty((n,), _INDEX), empty((shards + 1,), _INDEX)
         moved = None if amounts is None else empty(amounts.shape, amounts.dtype)
         arguments: dict[str, Any] = {

@@ -29,7 +29,6 @@ from pygpuhash import (
     _cuda,
     _device_arrays,
     _device_groups,
-    _device_results,
     _peers,
     _records,
     _stored_views,
@@ -418,7 +417,7 @@ class Batch:
 
     def _address(self, array: Any) -> int:
         if _tensors.library_of(array) in _QUICK:
-            return _device_results.pointer(array)
+            return _core.pointer(array)
         return _device_arrays.view(array, self.device, self.stream, "the results").ptr
 
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _host_rows, _number_verbs, _reproducible, _table_verbs, _verb_inputs
+from pygpuhash import _device_groups, _host_rows, _number_verbs, _reproducible, _table_verbs, _verb_inputs
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash._verb_inputs import (
     add,
@@ -125,6 +125,9 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     found = _number_verbs.unique(keys, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
+    plain = _device_groups.plain(keys, order, table)
+    if plain is not None:
+        return plain[0]
     there = of_device(keys, nulls, floats, table)
     if there is not None:
         return _table_verbs.unique(there, order, table)
@@ -172,6 +175,9 @@ def value_counts(
     pair: tuple[Any, Any] | None = _number_verbs.value_counts(keys, floats, table, _verb_inputs.FEW)
     if pair is not None:
         return pair
+    plain = _device_groups.plain(keys, order, table, counts=True)
+    if plain is not None:
+        return plain[0], plain[1]
     there = of_device(keys, nulls, floats, table, _INDEX)
     if there is not None:
         return _table_verbs.value_counts(there, order, table)
@@ -218,6 +224,9 @@ def factorize(
     pair: tuple[Any, Any] | None = _number_verbs.factorize(keys, floats, table, _verb_inputs.FEW)
     if pair is not None:
         return pair
+    plain = _device_groups.plain(keys, order, table, codes=True)
+    if plain is not None:
+        return plain[2], plain[0]
     there = of_device(keys, nulls, floats, table, _INDEX)
     if there is not None:
         return _table_verbs.factorize(there, order, table)
@@ -364,6 +373,10 @@ def group_reduce(
     exact = reproducible and op in ("sum", "mean")
     of_numpy = type(keys) is np.ndarray
     if not of_numpy and lies_on_device(keys):
+        if not exact and op != "count" and dtype is None:
+            plain = _device_groups.plain(keys, order, table, values=values, op=op)
+            if plain is not None:
+                return plain[:2]
         there = on_device(keys, "keys", nulls, floats, table)
         amounts, given = values_of_kept(there, values)
         if op == "count":

@@ -14,6 +14,7 @@
 `table`             batches of a table
 `staging`           batches of host arrays on a CUDA table
 `slab`              SlabAlloc
+`results`           arrays of results that have an element for each group
 `groups`            verbs on a column on a CUDA device
 `bytes_on_device`   columns of bytes on a CUDA device
 `shards`            rows by shard on a CUDA device
@@ -27,7 +28,17 @@ from pygpuhash._core.bytes_on_device import BytesCall, bytes_scratch
 from pygpuhash._core.copies import COPY_LOOK, COPY_STREAM, COPY_TOUCH, Copies
 from pygpuhash._core.device_arrays import own_arrays, stream_handle
 from pygpuhash._core.dlpack import dlpack_read, dlpack_write
-from pygpuhash._core.groups import Join, group, group_scratch, isin, isin_scratch, join_scratch, ready
+from pygpuhash._core.groups import (
+    Grouping,
+    Join,
+    group,
+    isin,
+    isin_scratch,
+    join_scratch,
+    plain_groups,
+    ready,
+    result_of,
+)
 from pygpuhash._core.handle import ExportCursor, stats_raw
 from pygpuhash._core.host_arrays import check_ops, refuse_overlaps
 from pygpuhash._core.library import (
@@ -59,6 +70,7 @@ from pygpuhash._core.library import (
     version,
 )
 from pygpuhash._core.process import abandoned, forks, keep
+from pygpuhash._core.results import Maker, maker_like, part, pointer
 from pygpuhash._core.shards import MOST_SPREAD, collect, partition, ungroup
 from pygpuhash._core.slab import CoreSlabAllocator
 from pygpuhash._core.staging import STAGING_NEW_STATUS, STAGING_NEW_VALUES, STAGING_PAST_CACHES, run_staged
@@ -93,7 +105,9 @@ __all__ = [
     "CoreSlabAllocator",
     "CoreTable",
     "ExportCursor",
+    "Grouping",
     "Join",
+    "Maker",
     "abandoned",
     "backend_list",
     "backend_load",
@@ -111,18 +125,22 @@ __all__ = [
     "explain_no_memory",
     "forks",
     "group",
-    "group_scratch",
     "isin",
     "isin_scratch",
     "join_scratch",
     "keep",
+    "maker_like",
     "measure_ceiling",
     "own_arrays",
+    "part",
     "partition",
     "piece",
+    "plain_groups",
+    "pointer",
     "pointer_device",
     "ready",
     "refuse_overlaps",
+    "result_of",
     "run_counted",
     "run_staged",
     "set_threads",

@@ -8,6 +8,19 @@ from pygpuhash._core.copies import COPY_LOOK as COPY_LOOK
 from pygpuhash._core.copies import COPY_STREAM as COPY_STREAM
 from pygpuhash._core.copies import COPY_TOUCH as COPY_TOUCH
 from pygpuhash._core.copies import Copies as Copies
+from pygpuhash._core.groups import Grouping as Grouping
+from pygpuhash._core.groups import Join as Join
+from pygpuhash._core.groups import group as group
+from pygpuhash._core.groups import isin as isin
+from pygpuhash._core.groups import isin_scratch as isin_scratch
+from pygpuhash._core.groups import join_scratch as join_scratch
+from pygpuhash._core.groups import plain_groups as plain_groups
+from pygpuhash._core.groups import ready as ready
+from pygpuhash._core.groups import result_of as result_of
+from pygpuhash._core.results import Maker as Maker
+from pygpuhash._core.results import maker_like as maker_like
+from pygpuhash._core.results import part as part
+from pygpuhash._core.results import pointer as pointer
 from pygpuhash._core.staging import STAGING_NEW_STATUS as STAGING_NEW_STATUS
 from pygpuhash._core.staging import STAGING_NEW_VALUES as STAGING_NEW_VALUES
 from pygpuhash._core.staging import STAGING_PAST_CACHES as STAGING_PAST_CACHES
@@ -69,46 +82,6 @@ def refuse_overlaps(inputs: tuple[Any, Any, Any], outputs: tuple[Any, Any]) -> N
 def measure_ceiling(
     kind: int, ordinal: int, what: str, table_bytes: int, n: int, repeats: int, threads: int
 ) -> NDArray[np.float64]: ...
-def group_scratch(
-    n: int,
-    key_bytes: int,
-    first: bool,
-    counts: bool,
-    codes: bool,
-    value_bytes: int = 0,
-    value_type: int = 0,
-    sums: bool = False,
-    means: bool = False,
-    low: bool = False,
-    high: bool = False,
-) -> int: ...
-def group(
-    ordinal: int,
-    n: int,
-    keys: int,
-    key_bytes: int,
-    first: bool,
-    seed: int,
-    distinct: int,
-    counts: int,
-    codes: int,
-    size: int,
-    scratch: int,
-    nbytes: int,
-    stream: int,
-    values: int = 0,
-    value_bytes: int = 0,
-    value_type: int = 0,
-    sums: int = 0,
-    means: int = 0,
-    low: int = 0,
-    high: int = 0,
-    *,
-    first_rows: int = 0,
-    waits: bool = True,
-    meanwhile: Callable[[], object] | None = None,
-) -> int: ...
-def ready(array: Any) -> tuple[int, tuple[int, ...], np.dtype[Any], int, int] | None: ...
 def partition(
     ordinal: int,
     format: bytes,
@@ -144,20 +117,6 @@ def ungroup(ordinal: int, n: int, order: int, rows: int, row_bytes: int, to: int
 
 MOST_SPREAD: int
 
-def isin_scratch(n: int, others: int, key_bytes: int) -> int: ...
-def isin(
-    ordinal: int,
-    n: int,
-    keys: int,
-    others: int,
-    among: int,
-    key_bytes: int,
-    seed: int,
-    out: int,
-    scratch: int,
-    nbytes: int,
-    stream: int,
-) -> None: ...
 def bytes_scratch(rows: int) -> int: ...
 
 _Bytes = tuple[int, int, int, int, int, int, int, bool]
@@ -169,28 +128,6 @@ class BytesCall:
     def keep(self, rows: int) -> int: ...
     def place(self, rows: int, n: int, offsets: int) -> int: ...
     def take(self, rows: int, n: int, offsets: int, data: int, validity: int) -> None: ...
-
-def join_scratch(left: int, right: int, key_bytes: int, lists: bool) -> int: ...
-
-class Join:
-    def __init__(
-        self,
-        ordinal: int,
-        n_left: int,
-        left: int,
-        n_right: int,
-        right: int,
-        key_bytes: int,
-        keep: bool,
-        seed: int,
-        first: int,
-        facts: int,
-        scratch: int,
-        nbytes: int,
-        stream: int,
-    ) -> None: ...
-    def start(self, left_rows: int, right_rows: int) -> tuple[int, int]: ...
-    def write_pairs(self, pairs: int, left_rows: int, right_rows: int) -> None: ...
 
 def dlpack_read(
     capsule: object,

@@ -28,13 +28,14 @@ cdef class Library:
     cdef object current_device      # CuPy's
     cdef object make                # CuPy: a new array of a shape and a dtype; PyTorch: one like another, of a dtype
     cdef object module              # PyTorch: where its dtypes are
-    cdef dict dtypes                # of PyTorch, by numpy's, as keyword arguments
+    cdef dict dtypes                # of PyTorch, by numpy's
     cdef bint writable              # its arrays may be written to
     cdef bint says_contiguous       # CuPy: has the attribute behind `flags`, whose object takes longer to make
 
     cdef bint current_stream(self, int32_t device, uintptr_t *stream) except -1
     cdef bint look(self, object array, object dtype, int code, uintptr_t stream, Seen *seen) except -1
     cdef object like(self, object array, object dtype, int32_t device)
+    cdef object own_dtype(self, object dtype)
     cdef object filled(self, object array, object number, object dtype, int32_t device)
 
 

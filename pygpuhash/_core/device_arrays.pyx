@@ -125,18 +125,22 @@ cdef class Library:
         if self.make is None:
             return None
         if self.way == EXCHANGE:
-            arguments = self.dtypes.get(dtype)
-            if arguments is None:
-                arguments = self.dtypes[dtype] = {"dtype": getattr(self.module, dtype.name)}
-            return self.make(array, **arguments)
+            return self.make(array, dtype=self.own_dtype(dtype))
         return self.make(array.shape, dtype) if self.current_device() == device else None
+
+    cdef object own_dtype(self, object dtype):
+        """PyTorch's."""
+        own = self.dtypes.get(dtype)
+        if own is None:
+            own = self.dtypes[dtype] = getattr(self.module, dtype.name)
+        return own
 
     cdef object filled(self, object array, object number, object dtype, int32_t device):
         """As `like`, with one number for all elements."""
         if self.make is None:
             return None
         if self.way == EXCHANGE:
-            return self.module.full_like(array, number, dtype=getattr(self.module, dtype.name))
+            return self.module.full_like(array, number, dtype=self.own_dtype(dtype))
         new = self.like(array, dtype, device)
         if new is not None:
             new.fill(number)

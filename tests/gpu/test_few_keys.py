@@ -102,14 +102,14 @@ def test_codes_that_are_not_aligned_to_two(name: str, dtype: str) -> None:
     room = cupy.empty(N, dtype)
     keys, codes, distinct = room[1:], cupy.empty(N, "int64")[1:], cupy.empty(N, dtype)
     keys[:] = cupy.asarray(host)
-    n, width = len(host), host.itemsize
-    nbytes = _core.group_scratch(n, width, False, False, True)
+    n = len(host)
+    call = _core.Grouping(0, cupy.cuda.get_current_stream().ptr, 99, (n,), host.dtype, False, codes=True)
+    nbytes = call.temporaries()
     scratch = cupy.empty(nbytes + 8, "u1")
-    at, stream = scratch.data.ptr, cupy.cuda.get_current_stream().ptr
-    groups = _core.group(
-        0, n, keys.data.ptr, width, False, 99, distinct.data.ptr, 0, codes.data.ptr, at + nbytes, at, nbytes, stream
-    )
-    assert groups == len(np.unique(host))
+    at = scratch.data.ptr
+    call.place(keys.data.ptr, [distinct.data.ptr], codes.data.ptr, at, nbytes, at + nbytes)
+    _core.group(call)
+    assert call.found == len(np.unique(host))
     assert (distinct[codes].get() == host).all()
 
 
@@ -136,16 +136,24 @@ def test_short_columns_of_few_and_of_many_keys_in_turn(library: str) -> None:
 
 def test_what_is_raised_while_kernels_run() -> None:
     keys, distinct = cupy.zeros(1000, "int32"), cupy.empty(1000, "int32")
-    nbytes = _core.group_scratch(1000, 4, False, False, False)
-    scratch = cupy.empty(nbytes + 8, "u1")
-    at, stream = scratch.data.ptr, cupy.cuda.get_current_stream().ptr
+
+    def call(waits: bool) -> _core.Grouping:
+        one = _core.Grouping(0, cupy.cuda.get_current_stream().ptr, 9, (1000,), np.dtype("i4"), False, waits=waits)
+        nbytes = one.temporaries()
+        kept.append(cupy.empty(nbytes + 8, "u1"))
+        at = kept[-1].data.ptr
+        one.place(keys.data.ptr, [distinct.data.ptr], 0, at, nbytes, at + nbytes)
+        return one
+
+    kept: list[cupy.ndarray] = []
 
     def meanwhile() -> None:
         raise KeyError("of the caller")
 
-    arguments = (0, 1000, keys.data.ptr, 4, False, 9, distinct.data.ptr, 0, 0, at + nbytes, at, nbytes, stream)
     with pytest.raises(KeyError, match="of the caller"):
-        _core.group(*arguments, meanwhile=meanwhile)
-    assert _core.group(*arguments) == 1
+        _core.group(call(True), meanwhile)
+    again = call(True)
+    _core.group(again)
+    assert again.found == 1
     with pytest.raises(gh.InvalidArgument, match="meanwhile is given, and the call does not wait"):
-        _core.group(*arguments, waits=False, meanwhile=meanwhile)
+        _core.group(call(False), meanwhile)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import fake_bytes
@@ -15,7 +16,7 @@ import fake_libraries
 import numpy as np
 import pytest
 
-from pygpuhash import _core, _cuda, _device_groups, _device_results, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _table_verbs
 
 Array = np.ndarray[Any, Any]
 
@@ -23,36 +24,35 @@ Array = np.ndarray[Any, Any]
 def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]], by_seed: bool = False) -> None:
     """Groups of a column; `calls` gets what each call asks for. by_seed: groups in any order are in one of the seed."""
 
-    def fake(
-        ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
-        codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
-        value_type: int, *aggregates: int, first_rows: int, waits: bool, meanwhile: Any,
-    ) -> int:  # fmt: skip
-        calls.append((n, key_bytes, first, seed, stream))
-        asked = [place != 0 for place in aggregates]
-        assert nbytes == _core.group_scratch(
-            n, key_bytes, first, counts != 0, codes != 0, value_bytes, value_type, *asked
-        )
+    def fake(call: _core.Grouping, meanwhile: Any = None) -> None:
+        asked = SimpleNamespace(**call.arguments())
+        calls.append((asked.n, asked.key_bytes, asked.first, asked.seed, asked.stream))
+        assert asked.nbytes == call.temporaries()
 
         def run() -> None:
             groups = np.frombuffer(
-                find(n, keys, key_bytes, first, distinct, counts, codes, size, seed if by_seed else 0), np.int64
-            )
-            if first_rows:
-                assert first, "groups in any order have no first rows"
+                find(
+                    asked.n, asked.keys, asked.key_bytes, asked.first, asked.distinct, asked.counts, asked.codes,
+                    asked.size, asked.seed if by_seed else 0,
+                ),
+                np.int64,
+            )  # fmt: skip
+            if asked.first_rows:
+                assert asked.first, "groups in any order have no first rows"
                 where = np.unique(groups, return_index=True)[1]
-                at(first_rows, len(where), 8)[:] = where
-            if values:
-                reduce(groups, at(values, n, value_bytes, "uif"[value_type]), aggregates)
+                at(asked.first_rows, len(where), 8)[:] = where
+            if asked.values:
+                values = at(asked.values, asked.n, asked.value_bytes, "uif"[asked.value_type])
+                reduce(groups, values, asked.aggregates)
 
-        cuda.queue(stream, run)
-        if not waits:
+        cuda.queue(asked.stream, run)
+        if not asked.waits:
             assert meanwhile is None, "the call does not wait"
-            return 0
+            return
         if meanwhile:
             meanwhile()
-        cuda.bring(stream)
-        return int(at(size, 1, 8)[0])
+        cuda.bring(asked.stream)
+        call.found = int(at(asked.size, 1, 8)[0])
 
     copy = _cuda.copy
 
@@ -62,8 +62,8 @@ def group(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...
         cuda.bring(stream)  # operations of this CuPy do not queue, so that what they read has to be there
 
     monkeypatch.setattr(_cuda, "copy", copied)
-    monkeypatch.setattr(_core, "group", fake)
-    monkeypatch.setattr(_device_results, "_expected", {})
+    monkeypatch.setattr(_core.groups, "group", fake)
+    _core.results.expected.clear()
 
 
 def isin(monkeypatch: pytest.MonkeyPatch, cuda: Any, calls: list[tuple[Any, ...]]) -> None:

@@ -289,8 +289,22 @@ def exchange_type(name="Tensor", module="torch", major=1):
             self.sizes = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
             self.steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // array.itemsize for s in array.strides))
 
+        @property
+        def shape(self):
+            return self.array.shape
+
+        def __len__(self):
+            return len(self.array)
+
         def data_ptr(self):
             return self.array.ctypes.data
+
+        def new_empty(self, shape, dtype):
+            return type(self)(np.empty(shape, dtype), self.device, self.kind)
+
+        def resize_(self, n):
+            self.__init__(self.array.reshape(-1)[:n], self.device, self.kind)
+            return self
 
         def to(self, dtype):
             return Array(self.array.astype(dtype), self.device, self.kind)
@@ -364,7 +378,7 @@ def torch(monkeypatch):
         "bool",
     ):
         setattr(module, dtype, dtype)
-    module.empty_like = lambda a, dtype: tensor(np.empty(a.array.shape, dtype))
+    module.empty_like = lambda a, dtype: tensor(np.empty(a.array.shape, dtype), a.device, a.kind)
     module.from_numpy = tensor
     module.full = lambda shape, value, dtype, device: tensor(np.full(shape, value, dtype))
     module.full_like = lambda a, value, dtype: tensor(np.full(a.array.shape, value, dtype))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from pygpuhash import _device_results
+from pygpuhash import _core
 
 
 @pytest.mark.parametrize(
@@ -23,4 +24,19 @@ from pygpuhash import _device_results
 )
 def test_rule_for_copies(n: int, rows: int, copied: bool) -> None:
     """Less than a sixteenth of a short column's rows, and a fourth of a long one's."""
-    assert _device_results._leaves_too_much(n, rows) is copied
+    copies = []
+
+    class Array:
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+        def data_ptr(self) -> int:
+            return self.at
+
+        def narrow(self, dimension: int, start: int, length: int) -> tuple[int, int, int]:
+            return dimension, start, length
+
+    new, dtype = Array(8), np.dtype("i4")
+    found = _core.part(Array(4), dtype, n, rows, lambda shape, dtype: new, 7, lambda *given: copies.append(given))
+    assert copies == ([(8, 4, 4 * n, 7)] if copied else [])
+    assert found is new if copied else found == (0, 0, n)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _device_joins, _device_pieces, _device_results, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _device_joins, _device_pieces, _table_verbs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_kernels
@@ -86,6 +86,32 @@ def test_rule_for_values(
 
 # ---- the C ABI -------------------------------------------------------------------------------------------------------
 
+AGGREGATES = ("sum", "mean", "min", "max")
+LEAST = 64  # elements of a copy
+
+
+def grouping(
+    rows: int,
+    key_bytes: int = 4,
+    first: bool = False,
+    counts: bool = False,
+    codes: bool = False,
+    value_bytes: int = 0,
+    value_type: int = 2,
+    *aggregates: bool,
+    values: int = 4096,
+) -> _core.Grouping:
+    keys, of_values = np.dtype(f"i{key_bytes}"), np.dtype(f"V{value_bytes}")
+    call = _core.Grouping(0, 0, 1, (rows,), keys, first, counts, codes)
+    if value_bytes or any(aggregates):
+        wanted = [(name, of_values) for name, asked in zip(AGGREGATES, aggregates, strict=False) if asked]
+        call.reduce(values, of_values, value_type, wanted)
+    return call
+
+
+def temporaries(*asked: Any) -> int:
+    return grouping(*asked).temporaries()
+
 
 @pytest.mark.parametrize("key_bytes", [4, 8])
 @pytest.mark.parametrize("rows", [1, 2048, 2049, 10**6, 2**20, 2**20 + 1, 2**24, 2**25 + 1, 2**28 + 7, 2**31])
@@ -95,7 +121,7 @@ def test_temporaries_are_bounded(key_bytes: int, rows: int) -> None:
     for first in (False, True):
         for counts in (False, True):
             for codes in (False, True):
-                nbytes = _core.group_scratch(rows, key_bytes, first, counts, codes)
+                nbytes = temporaries(rows, key_bytes, first, counts, codes)
                 numbers = (8 if first else 4 if codes else 0) + (8 if codes or (first and counts) else 0)
                 assert key_bytes * rows <= nbytes <= (2 * key_bytes + numbers) * rows * 1.05 + 6_000_000
                 assert nbytes % 256 == 0
@@ -107,9 +133,9 @@ def test_temporaries_with_values_are_bounded(rows: int) -> None:
     for key_bytes, value_bytes in ((4, 4), (4, 8), (8, 4), (8, 8)):
         for results in range(16):
             wanted = [bool(results >> i & 1) for i in range(4)]
-            nbytes = _core.group_scratch(rows, key_bytes, False, True, False, value_bytes, 2, *wanted)
+            nbytes = temporaries(rows, key_bytes, False, True, False, value_bytes, 2, *wanted)
             assert (key_bytes + value_bytes) * rows <= nbytes <= 2 * (key_bytes + value_bytes) * rows * 1.05 + 6_000_000
-            listed = _core.group_scratch(rows, key_bytes, True, True, False, value_bytes, 2, *wanted)
+            listed = temporaries(rows, key_bytes, True, True, False, value_bytes, 2, *wanted)
             sizes = (8, 8, value_bytes, value_bytes)
             each = 2 * key_bytes + 8 + sum(n for n, asked in zip(sizes, wanted, strict=True) if asked)
             assert listed <= each * rows * 1.05 + 6_000_000
@@ -117,7 +143,7 @@ def test_temporaries_with_values_are_bounded(rows: int) -> None:
 
 def test_refusals_of_values() -> None:
     def scratch(codes: bool = False, value_bytes: int = 8, value_type: int = 2, sums: bool = True) -> int:
-        return _core.group_scratch(10, 4, False, False, codes, value_bytes, value_type, sums)
+        return temporaries(10, 4, False, False, codes, value_bytes, value_type, sums)
 
     assert scratch() > 0
     with pytest.raises(gh.InvalidArgument, match=r"value_bytes is 0, and aggregates take values: set it to 4 or 8"):
@@ -129,25 +155,26 @@ def test_refusals_of_values() -> None:
     with pytest.raises(gh.Unsupported, match=r"values and out_codes: ask for the codes in a call of their own"):
         scratch(codes=True)
     for values, said in ((0, r"request[.]values is NULL"), (4100, "values are aligned to 8 bytes")):
+        call = grouping(10, 4, False, False, False, 8, 2, True, values=values)
+        call.place(4096, [4096, 4096], 0, 4096, 1 << 20, 4096)
         with pytest.raises(gh.InvalidArgument, match=said):
-            _core.group(0, 10, 4096, 4, False, 1, 4096, 0, 0, 4096, 4096, 1 << 20, 0, values, 8, 2, 4096)
+            _core.group(call)
 
 
 def test_refusals() -> None:
-    assert _core.group_scratch(0, 4, False, True, True) == 0
+    assert temporaries(0, 4, False, True, True) == 0
     with pytest.raises(
         gh.Unsupported, match=r"request.n is 2147483649; one call takes at most 2\^31 rows: use a table"
     ):
-        _core.group_scratch(2**31 + 1, 4, False, False, False)
+        temporaries(2**31 + 1, 4, False, False, False)
     with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
-        _core.group_scratch(10, 2, False, False, False)
+        temporaries(10, 2, False, False, False)
 
     def group(**changed: int) -> None:
         given = {"keys": 4096, "distinct": 4096, "size": 4096, "scratch": 4096, "nbytes": 1 << 20} | changed
-        _core.group(
-            0, 10, given["keys"], 4, False, 1, given["distinct"], 0, 0, given["size"], given["scratch"],
-            given["nbytes"], 0,
-        )  # fmt: skip
+        call = grouping(10)
+        call.place(given["keys"], [given["distinct"]], 0, given["scratch"], given["nbytes"], given["size"])
+        _core.group(call)
 
     with pytest.raises(gh.InvalidArgument, match=r"request[.]groups is NULL"):
         group(size=0)
@@ -188,7 +215,7 @@ def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
         there = host(results[0] if verb is not gh.factorize else results[1])
         assert there.dtype == dtype
         assert np.array_equal(np.sort(there), wanted)
-        least = _device_results._LEAST  # a copy where the rest would keep memory for nothing, but for a few elements
+        least = LEAST  # a copy where the rest would keep memory for nothing, but for a few elements
         assert there.base is None or there.base.size <= max(16 * len(there), least)
         assert distinct <= 60 or there.base.size == given.size
         if order == "first":
@@ -213,6 +240,125 @@ def test_stream_and_seed(put: Any) -> None:
     assert [call[4] for call in calls][-1] == 7
 
 
+def of_library(library: str, monkeypatch: pytest.MonkeyPatch, array: Any) -> Any:
+    """What makes an array of a fake library."""
+    return array if library == "cupy" else fake_libraries.torch(monkeypatch).Tensor
+
+
+@pytest.mark.parametrize("shape", [(1000,), (20, 50), ()])
+@pytest.mark.parametrize("distinct", [3, 900])
+@pytest.mark.parametrize("dtype", ["int32", "uint64"])
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_short_arrays_of_integers_take_one_look(
+    put: Any, monkeypatch: pytest.MonkeyPatch, library: str, dtype: str, distinct: int, shape: tuple[int, ...]
+) -> None:
+    """And give what they give by the other way, which a seed asks for; results of the library, on its device."""
+    array, calls = put
+    make = of_library(library, monkeypatch, array)
+    given = np.random.default_rng(distinct).integers(0, distinct, shape).astype(dtype)
+    keys = make(given)
+    for verb in (gh.unique, gh.value_counts, gh.factorize):
+        for order in ("any", "first"):
+            for _ in range(2):  # few are expected in the second call, if they are few
+                wanted, found = verb(keys, order=order, seed=5), None
+                with monkeypatch.context() as alone:
+                    alone.setattr(_device_groups, "Place", None)
+                    found = verb(keys, order=order)
+                pairs = list(zip(wanted, found, strict=True)) if isinstance(found, tuple) else [(wanted, found)]
+                for one, other in pairs:
+                    assert type(other) is type(keys)
+                    assert host(other).dtype == host(one).dtype
+                    assert np.array_equal(host(other), host(one))
+            assert calls[-1][:3] == (given.size, given.itemsize, order == "first")
+    assert len({call[3] for call in calls}) == 1 + len(calls) // 2, "a seed is drawn for each call"
+    codes, _ = gh.factorize(keys)
+    assert host(codes).shape == shape
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "min", "max"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "float32", "int64", "float64"])
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_aggregates_of_arrays_that_take_one_look(
+    put: Any, monkeypatch: pytest.MonkeyPatch, library: str, dtype: str, op: Any
+) -> None:
+    array, _ = put
+    make = of_library(library, monkeypatch, array)
+    rng = np.random.default_rng(1)
+    keys, values = make(rng.integers(0, 70, (20, 50))), make(rng.integers(0, 1000, (20, 50)).astype(dtype))
+    for order in ("any", "first"):
+        wanted = gh.group_reduce(keys, values, op, order=order, seed=5)
+        with monkeypatch.context() as alone:
+            alone.setattr(_device_groups, "Place", None)
+            found = gh.group_reduce(keys, values, op, order=order)
+        for one, other in zip(wanted, found, strict=True):
+            assert type(other) is type(keys)
+            assert host(other).dtype == host(one).dtype
+            assert np.array_equal(host(other), host(one))
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_values_that_take_more_than_one_look(put: Any, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    array, _ = put
+    make = of_library(library, monkeypatch, array)
+    keys = make(np.arange(10))
+
+    def one_look(values: Any) -> Any:
+        return _core.plain_groups(keys, False, 1, _cuda.copy, lambda stream: False, values=values, op="sum")
+
+    assert one_look(make(np.arange(10))) is not None
+    for values in (
+        make(np.arange(5)),
+        make(np.arange(10).reshape(2, 5)),
+        make(np.arange(20)[::2]),
+        make(np.arange(10, dtype="i2")),
+        make(np.arange(10) > 3),
+        np.arange(10),
+        1,
+        None,
+        [1] * 10,
+    ):
+        assert one_look(values) is None
+    elsewhere = make(np.arange(10))
+    if library == "cupy":
+        elsewhere.data.device_id = 1
+    else:
+        elsewhere.device = 1
+    assert one_look(elsewhere) is None
+    with pytest.raises((TypeError, ValueError)):
+        gh.group_reduce(keys, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_arrays_that_take_more_than_one_look(put: Any, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    array, _ = put
+    make = of_library(library, monkeypatch, array)
+
+    def one_look(keys: Any, first: bool = False, stream: Any = lambda stream: False) -> Any:
+        return _core.plain_groups(keys, first, 1, _cuda.copy, stream)
+
+    assert one_look(make(np.arange(10, dtype="i4"))) is not None
+    for dtype in ("int8", "int16", "float32", "float64", "bool"):
+        assert one_look(make(np.arange(2).astype(dtype))) is None
+    assert one_look(make(np.arange(0))) is None
+    assert one_look(make(np.arange(20)[::2])) is None
+    assert one_look(np.arange(10)) is None
+    assert one_look([1, 2]) is None
+    assert one_look(make(np.arange(10)), stream=lambda stream: True) is None  # is refused by the other way
+    assert one_look(make(np.zeros((1 << 22) + 1, "i4"))) is not None
+    assert one_look(make(np.zeros((1 << 28) + 1, "i4"))) is None
+    asked: list[int] = []
+    assert one_look(make(np.arange(10)), stream=asked.append) is not None
+    assert asked == [0]
+
+
+def test_one_look_at_an_array_that_is_not_on_the_current_device(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CuPy makes arrays on that one."""
+    array, _ = put
+    keys = array(np.arange(10))
+    monkeypatch.setattr(fake_libraries.ndarray, "current_device", 1)
+    assert _core.plain_groups(keys, False, 1, _cuda.copy, lambda stream: False) is None
+
+
 def test_of_no_rows(put: Any) -> None:
     array, calls = put
     keys = array(np.empty((0, 3), "int64"))
@@ -227,9 +373,10 @@ def test_a_table_serves_a_device_with_little_shared_memory(put: Any, monkeypatch
     def group(*_: Any, **__: Any) -> None:
         raise gh.Unsupported("cuda:0 has 1024 bytes of shared memory for a block")
 
-    monkeypatch.setattr(_core, "group", group)
-    with pytest.raises(TypeError, match="NoneType"):
-        gh.unique(array(np.arange(10, dtype="int32")))
+    monkeypatch.setattr(_core.groups, "group", group)
+    for dtype in ("int32", "float32"):
+        with pytest.raises(TypeError, match="NoneType"):
+            gh.unique(array(np.arange(10, dtype=dtype)))
 
 
 def test_a_table_serves_what_is_left(put: Any) -> None:
@@ -452,7 +599,7 @@ def test_first_rows(put: Any, n: int, waits: bool) -> None:
         assert np.array_equal(host(found.rows), first)
         assert found.counts is None
         assert found.codes is None
-    assert list(_device_results._expected) == ([] if n <= 1 else [10])
+    assert list(_core.results.expected) == ([] if n <= 1 else [10])
 
 
 @pytest.mark.parametrize("order", ["any", "first"])
@@ -489,8 +636,8 @@ def test_pieces_with_too_many_keys(put: Any, monkeypatch: pytest.MonkeyPatch) ->
     array, _ = put
     monkeypatch.setattr(_device_groups, "MOST", 100)
     with pytest.raises(TypeError, match="NoneType"):  # which stands for Table here
-        gh.unique(array(np.arange(101)))
-    assert len(host(gh.unique(array(np.arange(101) % 99)))) == 99  # one more is 100
+        gh.unique(array(np.arange(101)), seed=1)
+    assert len(host(gh.unique(array(np.arange(101) % 99), seed=1))) == 99  # one more is 100
 
 
 def test_pieces_where_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -512,12 +659,12 @@ def test_pieces_where_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(_device_groups, "maker", maker)
     keys = np.arange(2000) % 70
-    most[0] = _core.group_scratch(300, 8, True, True, True) + 8
+    most[0] = temporaries(300, 8, True, True, True) + 8
     with pytest.raises(OutOfMemoryError):
-        gh.factorize(array(keys))
+        gh.factorize(array(keys), seed=1)
     monkeypatch.setattr(_device_pieces, "PIECE", 300)
     del calls[:]
-    codes, distinct = map(host, gh.factorize(array(keys)))
+    codes, distinct = map(host, gh.factorize(array(keys), seed=1))
     assert [call[0] for call in calls[:7]] == [300] * 6 + [200]
     assert np.array_equal(distinct, np.arange(70))
     assert np.array_equal(codes, keys)

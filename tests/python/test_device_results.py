@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from pygpuhash import _device_results
-from pygpuhash._device_results import Results
+from pygpuhash import _core
 
-LONG, INDEX = 1 << 20, np.dtype(np.int64)
+LONG, LEAST, INDEX = 1 << 20, 64, np.dtype(np.int64)
 KEY = np.dtype(np.uint32)
+STREAM = 77
 
 
 class HostArray:
-    """As one of CuPy, of which results are made here."""
+    """As one of a library that is not known; results are made here."""
 
     made: ClassVar[list[weakref.ref[HostArray]]] = []  # by asking for memory
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array, self.dtype = array, array.dtype
-        self.data = SimpleNamespace(ptr=array.ctypes.data)
 
-    def __getitem__(self, rows: slice) -> HostArray:
-        return HostArray(self.array[rows])
+    def data_ptr(self) -> int:
+        return self.array.ctypes.data
+
+    def narrow(self, dimension: int, start: int, length: int) -> HostArray:
+        return HostArray(self.array[start : start + length])
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
@@ -37,39 +38,61 @@ class HostArray:
 
 
 @pytest.fixture(autouse=True)
-def on_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    def copy(to: int, source: int, nbytes: int, stream: int) -> None:
-        assert stream == 77
-        ctypes.memmove(to, source, nbytes)
-
-    monkeypatch.setattr(_device_results._cuda, "copy", copy)
-    monkeypatch.setattr(_device_results, "_expected", {})
+def none_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    _core.results.expected.clear()
     monkeypatch.setattr(HostArray, "made", [])
 
 
-def call(n: int, groups: int, waits: bool = True, scratch: int = 1000) -> tuple[np.ndarray[Any, Any], ...]:
+def copy(to: int, source: int, nbytes: int, stream: int) -> None:
+    assert stream == STREAM
+    ctypes.memmove(to, source, nbytes)
+
+
+def bytes_at(address: int, nbytes: int) -> np.ndarray[Any, Any]:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+
+
+def call(n: int, groups: int, waits: bool = True) -> tuple[np.ndarray[Any, Any], ...]:
     """The keys and counts that a call gives, and how often memory was asked for before the kernels ended."""
-    results = Results(HostArray.empty, n, scratch, waits)
-    results.add("distinct", KEY)
-    results.add("counts", INDEX)
-    at = results.scratch()
-    ctypes.memset(at, 0xEE, scratch)
-    for name, dtype in (("distinct", KEY), ("counts", INDEX)):
-        assert results.address(name) % dtype.itemsize == 0
-        there = np.ctypeslib.as_array((ctypes.c_uint8 * (n * dtype.itemsize)).from_address(results.address(name)))
-        there.view(dtype)[:] = np.arange(n) * dtype.itemsize
-    assert results.address("sum") == 0
-    meanwhile = results.copying(77)
-    if meanwhile:
-        meanwhile()
-    before = len(HostArray.made)
-    assert all(array() is not None for array in HostArray.made[-3:]), "the kernels still write there"
-    results.note(groups)
-    given = [results.give(name, groups, 77) for name in ("distinct", "counts")]
+    before = []
+
+    def kernels(of: _core.Grouping, meanwhile: Any) -> None:
+        asked = of.arguments()
+        bytes_at(asked["scratch"], asked["nbytes"])[:] = 0xEE
+        bytes_at(asked["size"], 8)[:] = 0xEE
+        for name, dtype in (("distinct", KEY), ("counts", INDEX)):
+            assert meanwhile is None or asked[name] % 256 == 0
+            bytes_at(asked[name], n * dtype.itemsize).view(dtype)[:] = np.arange(n) * dtype.itemsize
+        assert asked["aggregates"] == (0, 0, 0, 0)
+        assert bytes_at(asked["scratch"], asked["nbytes"]).min() == 0xEE, "a result lies among the temporaries"
+        assert bytes_at(asked["size"], 8).min() == 0xEE, "a result lies where their number is"
+        assert asked["waits"] == waits or meanwhile is None
+        if meanwhile:
+            meanwhile()
+        before.append(len(HostArray.made))
+        assert all(array() is not None for array in HostArray.made[-3:]), "the kernels still write there"
+        of.found = groups
+
+    asked = _core.Grouping(0, STREAM, 1, (n,), KEY, False, counts=True, waits=waits)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_core.groups, "group", kernels)
+        asked.start(4096, aligned, copy)
+    given = list(asked.give().values())
     assert np.array_equal(given[0].array, np.arange(groups) * 4)
     assert np.array_equal(given[1].array, np.arange(groups) * 8)
     assert [array.dtype for array in given] == [KEY, INDEX]
-    return given[0].array, given[1].array, np.array(before)
+    return given[0].array, given[1].array, np.array(before[0])
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+    """Temporaries begin where the memory of a device does."""
+    if dtype != np.uint8:
+        return HostArray.empty(shape, dtype)
+    room = np.full(shape[0] + 256, 0x55, np.uint8)
+    start = -room.ctypes.data % 256
+    new = HostArray(room[start : start + shape[0]])
+    HostArray.made.append(weakref.ref(new))
+    return new
 
 
 def kept(array: np.ndarray[Any, Any]) -> int:
@@ -98,7 +121,7 @@ def test_a_few_elements_are_copied_however_few_the_last_groups_were() -> None:
     for groups in (0, 1):
         call(LONG, groups)
         distinct, _, _ = call(LONG, groups)
-        assert kept(distinct) == _device_results._LEAST
+        assert kept(distinct) == LEAST
 
 
 def test_more_groups_than_were_expected() -> None:
@@ -117,9 +140,9 @@ def test_every_number_of_groups(groups: int) -> None:
         call(LONG, expected)
         distinct, _, _ = call(LONG, groups)
         copied = 2 * expected if 16 * expected < LONG else 0
-        assert kept(distinct) <= max(16 * groups, copied, _device_results._LEAST)
+        assert kept(distinct) <= max(16 * groups, copied, LEAST)
         distinct, _, _ = call(LONG, groups)  # now it is expected
-        assert kept(distinct) <= max(16 * groups, _device_results._LEAST)
+        assert kept(distinct) <= max(16 * groups, LEAST)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 31, 1000, 40000])
@@ -143,7 +166,7 @@ def test_long_columns_have_arrays_of_their_own() -> None:
         distinct, _, before = call((1 << 22) + 1, 5)
         assert before == 3
         assert kept(distinct) == 5
-    assert not _device_results._expected
+    assert not _core.results.expected
     call(1 << 22, 5)  # the longest of the short ones
     HostArray.made.clear()
     _, _, before = call((1 << 22) + 1, 5)
@@ -157,9 +180,3 @@ def test_a_call_that_does_not_wait_has_nothing_to_do_meanwhile() -> None:
     distinct, _, before = call(LONG, 5, waits=False)
     assert before == 3
     assert kept(distinct) == 5
-
-
-@pytest.mark.parametrize("scratch", [0, 1, 255, 256, 257])
-def test_results_behind_temporaries_are_aligned(scratch: int) -> None:
-    call(LONG, 5)
-    call(LONG, 5, scratch=scratch)

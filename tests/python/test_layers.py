@@ -26,7 +26,7 @@ LAYERS = {
     " _host _host_batch _device_batch _batch _device_queries _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered _table_arguments _dedup _value_lists _exports _mapping table backend slab",
-    "verbs": "_device_results _device_groups _device_joins _device_pieces _packed _host_rows _device_bytes _device_rows"
+    "verbs": "_device_groups _device_joins _device_pieces _packed _host_rows _device_bytes _device_rows"
     " _device_shards _key_columns _table_verbs _number_verbs"
     " _reproducible _verb_inputs _keywords verbs hashing index text_table shards _device_partial partial"
     " group_by counter",
