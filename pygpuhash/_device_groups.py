@@ -144,8 +144,9 @@ class Place:
     def on_device(self) -> Any:
         """A context in which calls may be made, of which the library's allocate on the device."""
         if self.is_current:
-            name = _tensors.library_of(self.array)  # PyTorch's have the device as an argument
-            if name == "torch" or sys.modules["cupy"].cuda.runtime.getDevice() == self.ordinal:
+            library = sys.modules[_tensors.library_of(self.array)]
+            asks = library.cuda.current_device if library.__name__ == "torch" else library.cuda.runtime.getDevice
+            if asks() == self.ordinal:
                 return _NOTHING
         return _cuda.current(self.ordinal)
 

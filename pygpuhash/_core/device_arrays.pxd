@@ -25,7 +25,7 @@ cdef class Library:
     cdef Way way
     cdef gh_dl_exchange *exchange
     cdef object stream_of           # CuPy's current stream on a device
-    cdef object current_device      # CuPy's
+    cdef object current_device      # of CuPy and PyTorch
     cdef object make                # CuPy: a new array of a shape and a dtype; PyTorch: one like another, of a dtype
     cdef object module              # PyTorch: where its dtypes are
     cdef dict dtypes                # of PyTorch, by numpy's

@@ -201,6 +201,7 @@ cdef Library new_library(object kind):
         if name == "torch.Tensor":
             library.module = sys.modules["torch"]
             library.make = library.module.empty_like
+            library.current_device = library.module.cuda.current_device
             library.dtypes = {}
             library.writable = True
     LIBRARIES[kind] = library

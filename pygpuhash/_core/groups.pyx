@@ -218,7 +218,7 @@ def plain_groups(array, bint first, uint64_t seed, copy, is_capturing, bint coun
         if (of_values is None or of_values.kind not in "iuf" or of_values.itemsize < 4 or stream_of_values != stream
                 or type(values) is not type(array) or not same_size(&seen, &seen_values)):
             return None
-    if (library.way == CUPY and library.current_device() != seen.device) or is_capturing(stream):
+    if library.current_device() != seen.device or is_capturing(stream):  # copies are made on the current one
         return None
     call = Grouping(seen.device, stream, seed, shape_of(&seen), dtype, first, counts, codes)
     if op is not None:

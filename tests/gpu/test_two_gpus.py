@@ -263,3 +263,29 @@ def test_current_streams_are_those_of_the_tables_device(keys):
         assert _streams.current_stream(k, 1) == stream.cuda_stream
         assert _core.stream_handle(stream) == stream.cuda_stream
     torch.cuda.set_device(0)
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+def test_verbs_with_the_other_device_current_and_busy(order):
+    """Nothing of a call waits for that one, and nothing goes to its streams."""
+    torch = pytest.importorskip("torch")
+    host = (np.arange(1 << 18) % 3).astype(np.int32)
+    k = torch.from_numpy(host).to("cuda:1")
+    values = k.to(torch.float64)
+    wanted = np.unique(host, return_counts=True)[1]
+    for _ in range(3):
+        torch.cuda.synchronize(0)
+        torch.cuda._sleep(100_000_000)
+        end = torch.cuda.Event()
+        end.record()
+        distinct, counts = gh.value_counts(k, order=order)
+        of_sums, sums = gh.group_reduce(k, values, order=order)
+        codes, of_codes = gh.factorize(k, order=order)
+        assert distinct.device == counts.device == sums.device == codes.device == k.device
+        for found in (distinct, of_sums, of_codes):
+            assert sorted(found.tolist()) == [0, 1, 2]
+        assert counts.tolist() == wanted[distinct.tolist()].tolist()
+        assert sums.tolist() == [float(key * wanted[key]) for key in of_sums.tolist()]
+        assert torch.equal(of_codes[codes], k)
+        assert not end.query()
+        assert torch.cuda.current_device() == 0

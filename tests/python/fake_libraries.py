@@ -351,7 +351,7 @@ def exchange_type(name="Tensor", module="torch", major=1):
         out[0] = Array.stream
         return 0
 
-    Array.stream, Array.described, Array.refuses = 0, 0, False
+    Array.stream, Array.described, Array.refuses, Array.current_device = 0, 0, False, 0
     Array.table = Exchange(major, 3, None, (ctypes.c_void_p * 3)(), DESCRIBE(describe), CURRENT(current))
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -385,6 +385,7 @@ def torch(monkeypatch):
     module.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
     module.cuda = SimpleNamespace(
         is_initialized=lambda: True,
+        current_device=lambda: tensor.current_device,
         current_stream=lambda device: SimpleNamespace(cuda_stream=tensor.stream),
         default_stream=lambda device: 0,
         ExternalStream=lambda stream, device: stream,

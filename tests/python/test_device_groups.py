@@ -351,12 +351,32 @@ def test_arrays_that_take_more_than_one_look(put: Any, monkeypatch: pytest.Monke
     assert asked == [0]
 
 
-def test_one_look_at_an_array_that_is_not_on_the_current_device(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CuPy makes arrays on that one."""
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_an_array_that_is_not_on_the_current_device(put: Any, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    """Its device is the current one in the call: copies of results are queued on the default stream of that."""
     array, _ = put
-    keys = array(np.arange(10))
-    monkeypatch.setattr(fake_libraries.ndarray, "current_device", 1)
+    make = of_library(library, monkeypatch, array)
+    keys = make(np.arange(2000) % 3)
+    gh.unique(keys, order="first")
+    monkeypatch.setattr(fake_libraries.ndarray if library == "cupy" else make, "current_device", 1)
     assert _core.plain_groups(keys, False, 1, _cuda.copy, lambda stream: False) is None
+    driver, copy, names, before = _cuda.call, _cuda.copy, list[str](), list[list[str]]()
+
+    def call(name: str, *arguments: Any) -> Any:
+        names.append(name)
+        return driver(name, *arguments)
+
+    def copied(*arguments: Any) -> None:
+        before.append(names[-1:])
+        copy(*arguments)
+
+    monkeypatch.setattr(_cuda, "call", call)
+    monkeypatch.setattr(_cuda, "copy", copied)
+    for _ in range(2):
+        _core.results.expected.clear()  # the copy is made after the kernels, and while they run
+        for _ in range(2):
+            assert host(gh.unique(keys, order="first")).tolist() == [0, 1, 2]
+    assert before == [["cuCtxPushCurrent"]] * 4
 
 
 def test_of_no_rows(put: Any) -> None:
