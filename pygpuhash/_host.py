@@ -42,26 +42,6 @@ _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
 _ARRAYS = 5  # of a batch: keys, values, ops, results, statuses
 
 
-class _Slot:
-    """Memory of one chunk on both sides, for both directions, and the events that order its steps."""
-
-    def __init__(self, device: int, nbytes: int, streams: tuple[Any, Any]) -> None:
-        self.nbytes = nbytes
-        up, down = streams
-        with _cuda.translate_errors:
-            self.device = _cuda.memory_of(device).allocate(nbytes, stream=up)
-            self.uploaded = up.record()  # what uses the memory follows it, and it follows the allocation
-            self.downloaded = down.record()
-        self.host = _pinned(nbytes)
-        host = self.host.ctypes.data if isinstance(self.host, np.ndarray) else self.host.address
-        self.handles = int(host), int(self.device.handle), int(self.uploaded.handle), int(self.downloaded.handle)
-
-    def close(self, up: Any) -> None:
-        self.device.close(up)
-        if not isinstance(self.host, np.ndarray):
-            self.host.close()
-
-
 def _pinned(nbytes: int) -> Any:
     """Pinned memory; pageable memory where the system refuses that, with which copies do not run beside anything."""
     try:
@@ -71,11 +51,15 @@ def _pinned(nbytes: int) -> Any:
 
 
 class _Staging:
-    """The slots of one batch at a time, with an upload and a download stream."""
+    """Memory on both sides for the slots of one batch at a time, with an upload and a download stream."""
 
     def __init__(self, device: int) -> None:
         self.device, self.forks = device, _core.forks()
-        self.slots: list[_Slot] = []
+        # One piece on each side, of which each slot has a part: six pieces take twice as long to pin.
+        self.nbytes = 0
+        self.pinned: Any = None
+        self.on_device: Any = None
+        self.events: list[tuple[Any, Any]] = []  # of each slot, which order its steps
         # What the library gets: (host, device, two events) of each slot that this batch has, their bytes, the streams
         self.described: tuple[list[tuple[int, int, int, int]], int, int, int] = [], 0, 0, 0
         self.in_doubt = False  # copies to or from its memory may still run, of a device that has failed
@@ -85,25 +69,42 @@ class _Staging:
             self.up, self.down = here.create_stream(), here.create_stream()
 
     def provide(self, slots: int, nbytes: int) -> None:
-        """Make so many slots of so many bytes. Slots that are there stay, unless they are too small."""
+        """Make so many slots of so many bytes, for which memory stays that is enough: nothing uses it any more."""
         if len(self.described[0]) == slots and self.described[1] >= nbytes:
             return
         self.described = [], 0, 0, 0
-        for i in range(slots):
-            if i < len(self.slots) and self.slots[i].nbytes >= nbytes:
-                continue
-            if i < len(self.slots):
-                self.slots.pop(i).close(self.up)
-            self.slots.insert(i, _Slot(self.device, nbytes, (self.up, self.down)))
-        used = self.slots[:slots]
-        streams = int(self.up.handle), int(self.down.handle)
-        self.described = [slot.handles for slot in used], min(slot.nbytes for slot in used), *streams
+        if slots * nbytes > self.nbytes:
+            self._make(slots * nbytes)
+        with _cuda.translate_errors:
+            while len(self.events) < slots:
+                # What uses the memory follows them, and they follow the allocation.
+                self.events.append((self.up.record(), self.down.record()))
+        pinned = self.pinned
+        here = int(pinned.ctypes.data if isinstance(pinned, np.ndarray) else pinned.address)
+        there = int(self.on_device.handle)
+        cut = [
+            (here + i * nbytes, there + i * nbytes, int(uploaded.handle), int(downloaded.handle))
+            for i, (uploaded, downloaded) in enumerate(self.events[:slots])
+        ]
+        self.described = cut, nbytes, int(self.up.handle), int(self.down.handle)
+
+    def _make(self, nbytes: int) -> None:
+        self.close()
+        with _cuda.translate_errors:
+            self.on_device = _cuda.memory_of(self.device).allocate(nbytes, stream=self.up)
+        self.pinned = _pinned(nbytes)
+        self.nbytes = nbytes
 
     def close(self) -> None:
         """Give the memory back. Nothing uses it any more; the context is current."""
-        self.described = [], 0, 0, 0
-        while self.slots:
-            self.slots.pop().close(self.up)
+        self.described, self.nbytes = ([], 0, 0, 0), 0
+        self.events.clear()
+        pinned, on_device = self.pinned, self.on_device
+        self.pinned = self.on_device = None
+        if on_device is not None:
+            on_device.close(self.up)
+        if pinned is not None and not isinstance(pinned, np.ndarray):
+            pinned.close()
 
     # What cuda.core's objects would do at their end is not for a forked child, nor for an interpreter that ends.
     def __del__(self, abandoned: Any = _core.abandoned, keep: Any = _core.keep) -> None:

@@ -230,7 +230,7 @@ def test_memory_of_a_gpu_is_the_parents(cuda) -> None:
     with gh.Table("linear_probe", value_dtype="uint64", device="cpu") as table:
         table._pretend(_core.CUDA)
         table.insert(keys, keys)
-        assert len(_host._idle[0][0].slots) == 1
+        assert len(_host._idle[0][0].described[0]) == 1
         freed = len(cuda.freed)
 
         def end() -> int:

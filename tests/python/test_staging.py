@@ -147,7 +147,7 @@ def test_memory_for_as_many_keys_is_allocated_once(backend):
     with make(backend) as table:
         table.insert(keys, keys)
         there = len(fake_allocations())
-        assert there == 2 * _host.SLOTS
+        assert there == 2  # of all slots, on each side
         table.find(keys)
         table.insert(keys, keys)
         table.contains(keys)
@@ -207,7 +207,7 @@ def test_a_batch_has_no_more_slots_than_chunks(backend):
             table.launches = 0
             table.insert(np.arange(n), 1)
             assert table.launches == chunks
-            assert len(_host._idle[0][0].slots) == chunks
+            assert len(_host._idle[0][0].described[0]) == chunks
 
 
 def test_larger_slots_take_the_place_of_small_ones(backend):
@@ -216,11 +216,29 @@ def test_larger_slots_take_the_place_of_small_ones(backend):
         table.insert(keys[:60], 1)
         small = staged.cuda.allocated[-1][1].nbytes
         table.insert(keys, 1)
-        sizes = [slot.nbytes for slot in _host._idle[0][0].slots]
-        assert len(sizes) == _host.SLOTS
-        assert min(sizes) > small
+        slots, nbytes = _host._idle[0][0].described[:2]
+        assert len(slots) == _host.SLOTS
+        assert nbytes > small
         used = {kind: (1 << 40) - room for kind, room in staged.cuda.room.items()}
-        assert used == {"device": sum(sizes), "pinned": sum(sizes)}  # the small one was given back
+        assert used == {"device": len(slots) * nbytes, "pinned": len(slots) * nbytes}  # the small one was given back
+
+
+def test_memory_that_is_enough_is_cut_again(backend):
+    """Slots of either size lie apart, in the order of their numbers."""
+    keys = np.arange(N, dtype=np.uint64)
+    with make(backend, capacity=4 * N) as table:
+        table.insert(keys, 1)
+        made = len(staged.cuda.allocated)
+        for n in (60, N, 150, N):
+            assert table.find(keys[:n], found=False)[0].tolist() == [1] * n
+            slots, nbytes = _host._idle[0][0].described[:2]
+            for side in (0, 1):
+                starts = [slot[side] for slot in slots]
+                assert np.diff(starts).tolist() == [nbytes] * (len(slots) - 1)
+                assert all(start % _host._ALIGNMENT == starts[0] % _host._ALIGNMENT for start in starts)
+            assert len({event for slot in slots for event in slot[2:]}) == 2 * len(slots)
+            assert len(slots) * nbytes <= _host._idle[0][0].nbytes
+        assert len(staged.cuda.allocated) == made
 
 
 @pytest.mark.parametrize("registers", [True, False])
@@ -282,14 +300,14 @@ def test_two_batches_at_once_and_the_end_of_the_process(backend):
         assert table.insert(keys, keys).all()
         assert len(other) == 10 * table.launches
         assert len(_host._idle[0]) == 1
-    kept = 2 * _host.SLOTS
+    kept = 2  # pieces of memory
     assert len(staged.cuda.allocated) - len(staged.cuda.freed) <= kept + 1
     _host._close_all()
     assert not _host._idle
     assert staged.cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
     assert not staged.cuda.contexts
     on_streams = [stream for _, stream in staged.cuda.freed[-kept:] if stream is not None]
-    assert len(on_streams) == _host.SLOTS  # not by the garbage collector
+    assert len(on_streams) == 1  # not by the garbage collector
 
 
 def test_an_output_must_not_overlap_an_input(backend):
@@ -363,7 +381,7 @@ def test_little_memory_on_the_device_means_smaller_chunks(backend):
         few = table.launches
         assert np.array_equal(table.find(keys)[0], ~keys)
         assert few > 3 * N // (_host.CHUNK_BYTES // 17)
-        kept = sum(slot.nbytes for slot in _host._idle[0][0].slots)
+        kept = _host._idle[0][0].nbytes
         assert (1 << 40) - staged.cuda.room["pinned"] == kept  # that of the tries before was given back
 
 
