@@ -48,6 +48,7 @@ _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
 _MOST_LISTED = 1 << 30  # right rows of a join
 _TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
 _NOTHING = contextlib.nullcontext()
+_CARDS = {"cuda": 0} | {f"cuda:{i}": i for i in range(64)}  # those with other names take more than a look
 _MOST_OTHERS = 1 << 29  # of isin
 _IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part
 
@@ -206,12 +207,15 @@ def begin(
 
 def plain(keys: Any, order: str, table: dict[str, Any], **asked: Any) -> tuple[Any, Any, Any] | None:
     """(distinct, counts or aggregates, codes) of an array of integers of CuPy or PyTorch, in less time than `group`
-    takes; None of everything else. table: the arguments of the call that ask for one. asked: as of `plain_groups`."""
-    if table or not KERNELS:
+    takes; None of everything else. table: the arguments of the call that ask for one, of which this takes a device.
+    asked: as of `plain_groups`."""
+    device = table.get("device")
+    ordinal = _CARDS.get(device) if isinstance(device, str) else None if table else -1
+    if ordinal is None or len(table) > 1 or not KERNELS:
         return None
     seed = int.from_bytes(os.urandom(8), "little")
     try:
-        return _core.plain_groups(keys, order == "first", seed, _cuda.copy, _cuda.is_capturing, **asked)
+        return _core.plain_groups(keys, ordinal, order == "first", seed, _cuda.copy, _cuda.is_capturing, **asked)
     except Unsupported:  # by a device with little shared memory
         return None
 

@@ -36,6 +36,7 @@ class Grouping:
 def group(call: Grouping, meanwhile: Callable[[], object] | None = None) -> None: ...
 def plain_groups(
     array: Any,
+    ordinal: int,
     first: bool,
     seed: int,
     copy: Copy,

@@ -196,29 +196,32 @@ def group(Grouping call, meanwhile=None):
         raise context[1]
 
 
-def plain_groups(array, bint first, uint64_t seed, copy, is_capturing, bint counts=False, bint codes=False,
-                 values=None, op=None):
+def plain_groups(array, int ordinal, bint first, uint64_t seed, copy, is_capturing, bint counts=False,
+                 bint codes=False, values=None, op=None):
     """(distinct, counts or aggregates, codes) of an array of integers of CuPy or PyTorch that can be taken as it lies,
     on its library's current stream; None of everything else, which takes more than one look. Results that are not
     asked for are None.
 
+    ordinal : of the device that is asked for; -1: whichever the array is on.
     copy : as of `Grouping.start`.
     is_capturing : is a stream being captured into a graph?
     values : one for each row, for the aggregate op: "sum", "mean", "min" or "max"; of dtypes of 4 and 8 bytes.
     """
     cdef Library library = library_of(type(array))
     cdef Seen seen, seen_values
-    cdef uintptr_t stream = 0, stream_of_values = 0
+    cdef uintptr_t stream = 0
     cdef Grouping call
     cdef object dtype = look(library, array, &seen, &stream), of_values = None
     if dtype is None or dtype.kind not in "iu" or dtype.itemsize < 4 or not 0 < elements(&seen) <= MOST_PLAIN:
         return None
     if op is not None:
-        of_values = look(library_of(type(values)), values, &seen_values, &stream_of_values)
-        if (of_values is None or of_values.kind not in "iuf" or of_values.itemsize < 4 or stream_of_values != stream
-                or type(values) is not type(array) or not same_size(&seen, &seen_values)):
+        of_values = look(library_of(type(values)), values, &seen_values, &stream)
+        if (of_values is None or of_values.itemsize < 4 or type(values) is not type(array)
+                or not same_size(&seen, &seen_values)):
             return None
-    if library.current_device() != seen.device or is_capturing(stream):  # copies are made on the current one
+    if ordinal not in (-1, seen.device) or library.current_device() != seen.device:  # on which copies are made
+        return None
+    if is_capturing(stream):
         return None
     call = Grouping(seen.device, stream, seed, shape_of(&seen), dtype, first, counts, codes)
     if op is not None:

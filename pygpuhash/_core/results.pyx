@@ -19,7 +19,9 @@ __all__ = ["Maker", "expected", "maker_like", "part", "pointer"]
 
 cdef enum:
     SHORT = 1 << 22                 # rows of a column
-    LEAST = 1 << 6                  # elements that are copied
+    LONG = 1 << 26                  # the same, of which what was expected in vain is copied once more in no time
+    LEAST = 1 << 6                  # elements that are copied,
+    MOST_OF_LONG = 1 << 16          # and of longer columns than short ones
     ALIGNMENT = 256                 # of arrays behind temporaries
 
 cdef object BYTE = numpy.dtype(numpy.uint8)
@@ -121,7 +123,7 @@ cdef class Results:
 
     cdef int begin(self, object empty, size_t n, size_t nbytes, uintptr_t stream, bint waits, object copy) except -1:
         """Results of n rows, with temporaries of so many bytes. waits: `copy_first` is called before the call waits."""
-        cdef size_t copied = expected.get(bits_of(n), 0) if waits and n <= SHORT else 0
+        cdef size_t copied = expected.get(bits_of(n), 0) if waits and n <= LONG else 0
         self.empty, self.copy = empty, copy
         self.maker = empty if isinstance(empty, Maker) else None
         self.n, self.end, self.stream, self.copied = n, nbytes, stream, min(copied, n)
@@ -171,9 +173,10 @@ cdef class Results:
 
     cdef int note(self, size_t groups) except -1:
         """How many groups there are."""
-        if self.n <= SHORT and leaves_too_much(groups, self.n):
-            expected[bits_of(self.n)] = max(LEAST, 2 * groups)
-        elif self.n <= SHORT:
+        cdef size_t copied = max(LEAST, 2 * groups)
+        if self.n <= LONG and leaves_too_much(groups, self.n) and (self.n <= SHORT or copied <= MOST_OF_LONG):
+            expected[bits_of(self.n)] = copied
+        else:
             expected.pop(bits_of(self.n), None)
         return 0
 

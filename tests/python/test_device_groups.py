@@ -245,7 +245,7 @@ def of_library(library: str, monkeypatch: pytest.MonkeyPatch, array: Any) -> Any
     return array if library == "cupy" else fake_libraries.torch(monkeypatch).Tensor
 
 
-@pytest.mark.parametrize("shape", [(1000,), (20, 50), ()])
+@pytest.mark.parametrize("shape", [(1000,), (20, 50), (1000, 1), ()])
 @pytest.mark.parametrize("distinct", [3, 900])
 @pytest.mark.parametrize("dtype", ["int32", "uint64"])
 @pytest.mark.parametrize("library", ["cupy", "torch"])
@@ -264,15 +264,19 @@ def test_short_arrays_of_integers_take_one_look(
                 with monkeypatch.context() as alone:
                     alone.setattr(_device_groups, "Place", None)
                     found = verb(keys, order=order)
+                    for device in ("cuda", "cuda:0"):
+                        verb(keys, order=order, device=device)
                 pairs = list(zip(wanted, found, strict=True)) if isinstance(found, tuple) else [(wanted, found)]
                 for one, other in pairs:
                     assert type(other) is type(keys)
                     assert host(other).dtype == host(one).dtype
                     assert np.array_equal(host(other), host(one))
             assert calls[-1][:3] == (given.size, given.itemsize, order == "first")
-    assert len({call[3] for call in calls}) == 1 + len(calls) // 2, "a seed is drawn for each call"
+    assert len({call[3] for call in calls}) == 1 + len(calls) * 3 // 4, "a seed is drawn for each call"
+    _core.results.expected.clear()
     codes, _ = gh.factorize(keys)
     assert host(codes).shape == shape
+    assert bool(_core.results.expected) is (distinct == 3 and given.size == 1000)
 
 
 @pytest.mark.parametrize("op", ["sum", "mean", "min", "max"])
@@ -284,12 +288,18 @@ def test_aggregates_of_arrays_that_take_one_look(
     array, _ = put
     make = of_library(library, monkeypatch, array)
     rng = np.random.default_rng(1)
-    keys, values = make(rng.integers(0, 70, (20, 50))), make(rng.integers(0, 1000, (20, 50)).astype(dtype))
+    given = rng.integers(0, 1000, (20, 50)) - (500 if dtype[0] != "u" else 0)
+    keys, values = make(rng.integers(0, 70, (20, 50))), make(given.astype(dtype))
     for order in ("any", "first"):
         wanted = gh.group_reduce(keys, values, op, order=order, seed=5)
         with monkeypatch.context() as alone:
             alone.setattr(_device_groups, "Place", None)
             found = gh.group_reduce(keys, values, op, order=order)
+            if op == "sum":
+                with pytest.raises(TypeError, match="NoneType"):  # by the other way, which is not there
+                    gh.group_reduce(keys, values, op, dtype="i4")
+                with pytest.raises(TypeError, match="NoneType"):
+                    gh.group_reduce(keys, make(np.ones((20, 50), "f4")), op, reproducible=True)
         for one, other in zip(wanted, found, strict=True):
             assert type(other) is type(keys)
             assert host(other).dtype == host(one).dtype
@@ -303,7 +313,7 @@ def test_values_that_take_more_than_one_look(put: Any, monkeypatch: pytest.Monke
     keys = make(np.arange(10))
 
     def one_look(values: Any) -> Any:
-        return _core.plain_groups(keys, False, 1, _cuda.copy, lambda stream: False, values=values, op="sum")
+        return _core.plain_groups(keys, -1, False, 1, _cuda.copy, lambda stream: False, values=values, op="sum")
 
     assert one_look(make(np.arange(10))) is not None
     for values in (
@@ -318,6 +328,8 @@ def test_values_that_take_more_than_one_look(put: Any, monkeypatch: pytest.Monke
         [1] * 10,
     ):
         assert one_look(values) is None
+    other = fake_libraries.torch(monkeypatch).Tensor if library == "cupy" else array
+    assert one_look(other(np.arange(10))) is None
     elsewhere = make(np.arange(10))
     if library == "cupy":
         elsewhere.data.device_id = 1
@@ -334,7 +346,7 @@ def test_arrays_that_take_more_than_one_look(put: Any, monkeypatch: pytest.Monke
     make = of_library(library, monkeypatch, array)
 
     def one_look(keys: Any, first: bool = False, stream: Any = lambda stream: False) -> Any:
-        return _core.plain_groups(keys, first, 1, _cuda.copy, stream)
+        return _core.plain_groups(keys, -1, first, 1, _cuda.copy, stream)
 
     assert one_look(make(np.arange(10, dtype="i4"))) is not None
     for dtype in ("int8", "int16", "float32", "float64", "bool"):
@@ -346,6 +358,14 @@ def test_arrays_that_take_more_than_one_look(put: Any, monkeypatch: pytest.Monke
     assert one_look(make(np.arange(10)), stream=lambda stream: True) is None  # is refused by the other way
     assert one_look(make(np.zeros((1 << 22) + 1, "i4"))) is not None
     assert one_look(make(np.zeros((1 << 28) + 1, "i4"))) is None
+    alike = {name: _device_groups.plain(make(np.arange(10)), "any", table) for name, table in {
+        "none": {}, "named": {"device": "cuda:0"}, "other": {"device": "cuda:1"}, "strange": {"device": ["cuda"]},
+        "cpu": {"device": "cpu"}, "seed": {"seed": 1}, "both": {"device": "cuda:0", "seed": 1},
+        "threads": {"device": "cuda", "threads": 2},
+    }.items()}  # fmt: skip
+    assert [name for name, found in alike.items() if found is not None] == ["none", "named"]
+    monkeypatch.setattr(_device_groups, "KERNELS", False)
+    assert _device_groups.plain(make(np.arange(10)), "any", {}) is None
     asked: list[int] = []
     assert one_look(make(np.arange(10)), stream=asked.append) is not None
     assert asked == [0]
@@ -359,7 +379,7 @@ def test_an_array_that_is_not_on_the_current_device(put: Any, monkeypatch: pytes
     keys = make(np.arange(2000) % 3)
     gh.unique(keys, order="first")
     monkeypatch.setattr(fake_libraries.ndarray if library == "cupy" else make, "current_device", 1)
-    assert _core.plain_groups(keys, False, 1, _cuda.copy, lambda stream: False) is None
+    assert _core.plain_groups(keys, -1, False, 1, _cuda.copy, lambda stream: False) is None
     driver, copy, names, before = _cuda.call, _cuda.copy, list[str](), list[list[str]]()
 
     def call(name: str, *arguments: Any) -> Any:

@@ -160,18 +160,48 @@ def test_only_columns_of_about_as_many_rows_are_expected_to_be_alike() -> None:
     assert len(HostArray.made) == 3
 
 
-def test_long_columns_have_arrays_of_their_own() -> None:
+@pytest.mark.parametrize(("n", "groups", "again"), [
+    (1 << 22, 5, 64), (1 << 22, 40_000, 80_000), ((1 << 22) + 1, 5, 64), ((1 << 22) + 1, 1 << 15, 1 << 16),
+    ((1 << 22) + 1, (1 << 15) + 1, (1 << 15) + 1), ((1 << 22) + 1, 1 << 20, 1 << 20),
+])  # fmt: skip
+def test_of_longer_columns_fewer_groups_are_expected(n: int, groups: int, again: int) -> None:
+    """Twice the groups are copied while the kernels run, or as many as there are when these have ended."""
+    distinct, counts, _ = call(n, groups)
+    assert kept(distinct) == kept(counts) == groups
+    distinct, counts, _ = call(n, groups)
+    assert kept(distinct) == kept(counts) == again
+    assert list(_core.results.expected.values()) == ([again] if again != groups else [])
+
+
+@pytest.mark.parametrize(("n", "expects"), [(1 << 26, True), ((1 << 26) + 1, False)])
+def test_very_long_columns_have_arrays_of_their_own(monkeypatch: pytest.MonkeyPatch, n: int, expects: bool) -> None:
+    class Nowhere:
+        def data_ptr(self) -> int:
+            return 4096
+
+        def narrow(self, *_: int) -> Nowhere:
+            return self
+
+    def kernels(of: _core.Grouping, meanwhile: Any) -> None:
+        if meanwhile:
+            meanwhile()
+        at.append(len(made))
+        of.found = 5
+
+    def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Nowhere:
+        made.append(shape[0])
+        return Nowhere()
+
+    monkeypatch.setattr(_core.groups, "group", kernels)
+    at: list[int] = []
     for _ in range(2):
-        HostArray.made.clear()
-        distinct, _, before = call((1 << 22) + 1, 5)
-        assert before == 3
-        assert kept(distinct) == 5
-    assert not _core.results.expected
-    call(1 << 22, 5)  # the longest of the short ones
-    HostArray.made.clear()
-    _, _, before = call((1 << 22) + 1, 5)
-    assert before == 3
-    assert len(HostArray.made) == 5
+        made: list[int] = []
+        asked = _core.Grouping(0, STREAM, 1, (n,), KEY, False)
+        asked.start(4096, empty, lambda *given: None)
+        asked.give()
+    assert made[-1] == (LEAST if expects else 5)
+    assert at == [2, 2]
+    assert bool(_core.results.expected) is expects
 
 
 def test_a_call_that_does_not_wait_has_nothing_to_do_meanwhile() -> None:

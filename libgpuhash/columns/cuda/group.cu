@@ -17,8 +17,12 @@ void run(const launcher& launch, const group_request& r) {
   if (r.meanwhile) r.meanwhile(r.context);
 }
 
-// The kernels of a short column write the number of groups where the host reads it: a copy takes the host 7 us more. They
-// have all ended when the memory is given back, whatever fails.
+// In the order of first appearance one block knows the number of groups; in any other one the last block to end does, for
+// which blocks count each other: too many of them do not.
+bool kernels_show(const group_request& r) { return r.wants.numbered() || r.n <= shown_rows; }
+
+// The kernels write the number of groups where the host reads it: a copy takes the host 7 us more. They have all ended when
+// the memory is given back, whatever fails.
 void show(const launcher& launch, const group_request& r) {
   try {
     run(launch, r);
@@ -39,7 +43,7 @@ gpuhash_status group_on_cuda(const group_request& r, gpuhash_error* err) {
     group_request request = r;
     if (r.host_groups) {
       launch.refuse_captured("host_groups");
-      if (r.n && r.n <= few_rows) request.shown = static_cast<uint64_t*>(pinned.emplace().at());
+      if (r.n && kernels_show(r)) request.shown = static_cast<uint64_t*>(pinned.emplace().at());
     }
     if (request.shown) return show(launch, request);
     run(launch, request);
