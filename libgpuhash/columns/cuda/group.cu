@@ -17,9 +17,9 @@ void run(const launcher& launch, const group_request& r) {
   if (r.meanwhile) r.meanwhile(r.context);
 }
 
-// In the order of first appearance one block knows the number of groups; in any other one the last block to end does, for
-// which blocks count each other: too many of them do not.
-bool kernels_show(const group_request& r) { return r.wants.numbered() || r.n <= shown_rows; }
+// Do the kernels show the number of groups? In the order of first appearance one block knows it; in any other one the last
+// block to end does, for which blocks count each other: those of long columns are too many, but for codes alone.
+bool kernels_show(const group_request& r) { return r.n <= few_rows || r.wants.numbered() || r.wants.codes_at_once(); }
 
 // The kernels write the number of groups where the host reads it: a copy takes the host 7 us more. They have all ended when
 // the memory is given back, whatever fails.

@@ -67,9 +67,6 @@ constexpr uint32_t words_per_strip = order_threads;
 // it is read from there.
 constexpr uint64_t few_rows = tunable("cuda.group_few_rows", uint64_t{1} << 22), most_found = 2 * few_rows;
 
-// Rows of a column up to which the kernels write the number of groups where the host reads it, whatever the order.
-constexpr uint64_t shown_rows = tunable("cuda.group_shown_rows", uint64_t{1} << 24);
-
 // More rows than these are refused: row numbers have 32 bits, and one of them says that a row is of a frequent key.
 constexpr uint64_t most_rows = uint64_t{1} << 31;
 
