@@ -102,18 +102,24 @@ cdef class Grouping:
         return 0
 
     def reduce(self, uintptr_t values, dtype, uint32_t kind, list wanted):
-        """Take values, one for each row, for aggregates: [(its name, its dtype)]. kind: GPUHASH_UINT, _INT or _FLOAT.
-        """
+        """Take values, one for each row, for aggregates: [(its name, its dtype)], also of one name more than once.
+        kind: GPUHASH_UINT, _INT or _FLOAT."""
         self.r.values = <void *>values
         self.r.value_bytes = dtype.itemsize
         self.r.value_type = kind
         for name, result in wanted:
+            if name in self.names:
+                continue
             if name == "sum":
                 self.add(name, result, &self.r.out_sums)
             elif name == "mean":
                 self.add(name, result, <void **>&self.r.out_means)
+            elif name == "min":
+                self.add(name, result, &self.r.out_low)
+            elif name == "max":
+                self.add(name, result, &self.r.out_high)
             else:
-                self.add(name, result, &self.r.out_low if name == "min" else &self.r.out_high)
+                raise ValueError(f"{name!r} is none of sum, mean, min, max")
 
     def temporaries(self):
         """How many bytes of them the call takes."""

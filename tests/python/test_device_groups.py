@@ -452,6 +452,21 @@ def test_aggregates(put: Any, given: str, order: Any) -> None:
         assert np.allclose(host(result).astype(float), wanted)
 
 
+def test_aggregates_that_are_asked_for_often(put: Any) -> None:
+    array, calls = put
+    keys = array(np.arange(100) % 3)
+    ops: Any = ("sum",) * 9 + ("max", "count", "sum", "count", "min", "mean", "max")
+    _, results = gh.group_reduce(keys, keys, ops)
+    distinct, alone = gh.group_reduce(keys, keys, ("sum", "max", "count", "min", "mean"))
+    assert len(calls) == 2
+    wanted = dict(zip(("sum", "max", "count", "min", "mean"), map(host, alone), strict=True))
+    assert host(distinct).tolist() == wanted["max"].tolist()
+    for op, result in zip(ops, results, strict=True):
+        assert np.array_equal(host(result), wanted[op])
+    with pytest.raises(ValueError, match="'count' is none of sum, mean, min, max"):
+        grouping(10).reduce(4096, np.dtype("i4"), 1, [("count", np.dtype("i8"))])
+
+
 def test_aggregates_of_no_rows(put: Any) -> None:
     array, calls = put
     distinct, (sums, low) = gh.group_reduce(array(np.empty(0, "i4")), array(np.empty(0, "f4")), ("sum", "min"))
