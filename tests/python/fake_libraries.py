@@ -28,10 +28,12 @@ class ndarray:
     def __init__(self, shape, dtype, array=None):
         self.array = np.empty(shape, dtype) if array is None else array
         self.dtype, self.shape, self.flags = self.array.dtype, self.array.shape, self.array.flags
-        self.data = SimpleNamespace(ptr=self.array.ctypes.data, device_id=ndarray.device)
+        there = ndarray.device if array is not None else ndarray.where()
+        self.data = SimpleNamespace(ptr=self.array.ctypes.data, device_id=there)
         self.size = self.array.size
 
-    device = 0  # where new arrays are
+    device = 0  # where copies of host arrays are,
+    where = staticmethod(lambda: ndarray.device)  # and new arrays
     current_device = 0
 
     def _like(self, array):

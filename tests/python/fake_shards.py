@@ -182,10 +182,8 @@ def cupy(monkeypatch: Any, cuda: Any) -> Any:
     """A CuPy whose new arrays are on the card that is current."""
     library = fake_libraries.cupy(monkeypatch)
 
-    def empty(shape: Any, dtype: Any) -> Any:
-        array = fake_libraries.ndarray(shape, dtype)
-        array.data.device_id = cuda.contexts[-1] if cuda.contexts else fake_libraries.ndarray.current_device
-        return array
+    def where() -> int:
+        return int(cuda.contexts[-1] if cuda.contexts else fake_libraries.ndarray.current_device)
 
-    monkeypatch.setattr(library, "empty", empty)
+    monkeypatch.setattr(fake_libraries.ndarray, "where", staticmethod(where))
     return library
