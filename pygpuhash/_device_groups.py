@@ -44,7 +44,6 @@ OWN = "pygpuhash"  # the library of DeviceArray, and of columns of Arrow
 _LIBRARIES = ("cupy", "torch", OWN)  # that can be asked for arrays, parts of arrays, and copies
 _TAKEN = frozenset(("stream", "seed", "device"))  # arguments that do not ask for a table
 _INDEX, _BYTE = np.dtype(np.int64), np.dtype(np.uint8)
-_TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
 _MOST_LISTED = 1 << 30  # right rows of a join
 _TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
 _NOTHING = contextlib.nullcontext()
@@ -186,7 +185,7 @@ def begin(
         call.reduce(
             where.address_of(values.array, "values"),
             values.dtype,
-            _TYPES[values.dtype.kind],
+            _core.VALUE_TYPE[values.dtype.kind],
             [(op, _core.result_of(op, values.dtype)) for op in values.ops],
         )
     keys = where.address()

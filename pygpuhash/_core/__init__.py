@@ -39,7 +39,7 @@ from pygpuhash._core.groups import (
     ready,
     result_of,
 )
-from pygpuhash._core.handle import ExportCursor, stats_raw
+from pygpuhash._core.handle import VALUE_TYPE, ExportCursor, stats_raw
 from pygpuhash._core.host_arrays import check_ops, refuse_overlaps
 from pygpuhash._core.library import (
     ADDING,
@@ -100,6 +100,7 @@ __all__ = [
     "STAGING_NEW_VALUES",
     "STAGING_PAST_CACHES",
     "TRAITS",
+    "VALUE_TYPE",
     "BytesCall",
     "Copies",
     "CoreSlabAllocator",

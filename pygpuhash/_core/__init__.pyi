@@ -52,6 +52,7 @@ DEDUP_LAST: Final[int]
 CPU: Final[int]
 CUDA: Final[int]
 TRAITS: Final[dict[str, int]]
+VALUE_TYPE: Final[dict[str, int]]
 OPERATIONS: Final[dict[str, tuple[int, str, frozenset[str]]]]
 ADDING: Final[frozenset[int]]
 

@@ -10,6 +10,7 @@ import numpy
 from pygpuhash.gpuhash cimport *
 from pygpuhash._core.device_arrays cimport *
 from pygpuhash._core.dlpack cimport *
+from pygpuhash._core.handle import VALUE_TYPE
 from pygpuhash._core.meanwhile cimport run_meanwhile
 from pygpuhash._core.results cimport Results, address_of, maker_of
 from pygpuhash._core.status cimport check, start_error
@@ -231,7 +232,7 @@ def plain_groups(array, int ordinal, bint first, uint64_t seed, copy, is_capturi
         return None
     call = Grouping(seen.device, stream, seed, shape_of(&seen), dtype, first, counts, codes)
     if op is not None:
-        kind = GPUHASH_FLOAT if of_values.kind == "f" else GPUHASH_INT if of_values.kind == "i" else GPUHASH_UINT
+        kind = VALUE_TYPE[of_values.kind]
         call.reduce(<uintptr_t>seen_values.at, of_values, kind, [(op, result_of(op, of_values))])
     maker = maker_of(library, array, seen.device, seen.shape[0] if seen.dimensions == 1 else -1)
     call.start(<uintptr_t>seen.at, maker, copy)

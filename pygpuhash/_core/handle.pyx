@@ -27,7 +27,7 @@ from pygpuhash._core.library import TRAITS
 __all__ = ["ExportCursor", "TableHandle", "stats_raw"]
 
 cdef object UINT64 = numpy.dtype(numpy.uint64)
-cdef dict VALUE_TYPE = {"u": GPUHASH_UINT, "i": GPUHASH_INT, "f": GPUHASH_FLOAT}  # by the kind of the stored dtype
+VALUE_TYPE = {"u": GPUHASH_UINT, "i": GPUHASH_INT, "f": GPUHASH_FLOAT}  # by the kind of the stored dtype
 cdef dict PLAIN = {"u4": U4, "u8": U8, "i4": I4, "i8": I8, "f4": F4, "f8": F8}
 cdef dict TWINS = {numpy.dtype(a): numpy.dtype(b) for a, b in (("u8", "i8"), ("i8", "u8"), ("u4", "i4"), ("i4", "u4"))}
 

@@ -19,7 +19,7 @@ __all__ = ["Maker", "expected", "maker_like", "part", "pointer"]
 
 cdef enum:
     SHORT = 1 << 22                 # rows of a column
-    LONG = 1 << 26                  # the same, of which what was expected in vain is copied once more in no time
+    LONG = 1 << 26                  # the same, of which few groups may be expected at all
     LEAST = 1 << 6                  # elements that are copied,
     MOST_OF_LONG = 1 << 16          # and of longer columns than short ones
     ALIGNMENT = 256                 # of arrays behind temporaries
@@ -134,7 +134,7 @@ cdef class Results:
         return self.empty((n,), dtype) if self.maker is None else self.maker.vector(n, dtype)
 
     cdef int add(self, object dtype) except -1:
-        """The number of a result that the call writes."""
+        """A result that the call writes. Results are numbered as they are added."""
         cdef size_t start = (self.end + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
         self.dtypes.append(dtype)
         if self.copied:
@@ -142,7 +142,7 @@ cdef class Results:
             self.end = start + self.n * <size_t>dtype.itemsize
         else:
             self.arrays.append(self.vector(self.n, dtype))
-        return <int>len(self.dtypes) - 1
+        return 0
 
     cdef uintptr_t scratch(self) except? 1:
         """The address of the temporaries, when all results have been added."""
