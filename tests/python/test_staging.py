@@ -215,8 +215,10 @@ def test_larger_slots_take_the_place_of_small_ones(backend):
     with make(backend) as table:
         table.insert(keys[:60], 1)
         small = staged.cuda.allocated[-1][1].nbytes
+        events = list(_host._idle[0][0].events)
         table.insert(keys, 1)
         slots, nbytes = _host._idle[0][0].described[:2]
+        assert not set(map(id, _host._idle[0][0].events)) & set(map(id, events)), "they follow no allocation"
         assert len(slots) == _host.SLOTS
         assert nbytes > small
         used = {kind: (1 << 40) - room for kind, room in staged.cuda.room.items()}
@@ -229,9 +231,10 @@ def test_memory_that_is_enough_is_cut_again(backend):
     with make(backend, capacity=4 * N) as table:
         table.insert(keys, 1)
         made = len(staged.cuda.allocated)
-        for n in (60, N, 150, N):
+        for n, many in ((60, 1), (N, _host.SLOTS), (150, 3), (N, _host.SLOTS)):
             assert table.find(keys[:n], found=False)[0].tolist() == [1] * n
             slots, nbytes = _host._idle[0][0].described[:2]
+            assert len(slots) == many
             for side in (0, 1):
                 starts = [slot[side] for slot in slots]
                 assert np.diff(starts).tolist() == [nbytes] * (len(slots) - 1)
