@@ -23,10 +23,10 @@
   /* stadium: rows are put into order piece by piece, and windows joined */ \
   {"cuda.list_chunk", 300}, {"cuda.windows_at_once", 16}, {"cuda.window_part", 48}, {"cuda.rows_at_least", 64}, \
   {"cuda.rows_at_most", 128}, \
-  /* columns: both passes from 1,025 rows on, the count between them from 4,097 on (of two columns, from 2,049 others on), a
-     sample from 256 on, chunks of a few rows */ \
+  /* columns: both passes from 1,025 rows on, counts by halves of words from 2,049 on, the count between passes from 4,097 on
+     (of two columns, from half as many others on), a sample from 256 on, chunks of a few rows */ \
   {"cuda.group_threads", 64}, {"cuda.group_dividers", 64}, {"cuda.group_servers", 64}, {"cuda.group_slots", 512}, \
-  {"cuda.group_each", 4}, {"cuda.group_pass_bits", 2}, {"cuda.group_counted_bits", 4}, {"cuda.group_frequent", 64}, \
+  {"cuda.group_each", 4}, {"cuda.group_pass_bits", 2}, {"cuda.group_counted_bits", 3}, {"cuda.group_halves_bits", 4}, {"cuda.group_half_bits", 10}, {"cuda.group_frequent", 64}, \
   {"cuda.group_few", 64}, {"cuda.group_few_from", 20}, {"cuda.group_few_probes", 8}, {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, {"cuda.group_few_rows", 400}, {"cuda.group_several", 1}, \
   {"cuda.isin_table", 3000}, \
   /* joins: lists that a warp, a block and a block in pieces sort, lengths before them, and more than are listed */ \

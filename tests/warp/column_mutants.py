@@ -77,7 +77,7 @@ MUTANTS = [
     Mutant("neighbours-past-the-end", MET, "row + i < n ? keys[row + i] : 0", "keys[row]"),
     Mutant("some-neighbours-alike", COUNT, "alike &= bin[i] == bin[0]", "alike |= bin[i] == bin[0]"),
     Mutant("warp-of-neighbours", COUNT, "32 * Many", "32u"),
-    Mutant("alike-in-a-lane", COUNT, "atomicAdd(counters + bin[0], Many)", "atomicAdd(counters + bin[0], 1u)"),
+    Mutant("alike-in-a-lane", COUNT, "counters.add(bin[0], Many)", "counters.add(bin[0], 1)"),
     Mutant("side-among-neighbours", COUNT, "side |= j < live && h == no_hash<K>;", "side |= j > live;"),
     Mutant("groups-of-frequent-keys-overlap", SAMPLE, "all + s.before", "all"),
     Mutant("frequent-groups-not-told", SAMPLE, "*w.groups = groups;", ";"),
@@ -96,8 +96,14 @@ MUTANTS = [
     Mutant("one-row-of-a-warp", COUNT, "add(one, 32 * many, row);", "add(one, 32, row);"),
     Mutant("first-row-of-few", COUNT, "row < static_cast<volatile u32*>(first)[place]", "false"),
     Mutant(
-        "keys-without-their-bins", COUNT, "if (rows_of[i]) atomicAdd(counted + bin_of(h[i], bits), rows_of[i]);", ";"
+        "keys-without-their-bins", COUNT, "if (rows_of[i]) counted.add_many(bin_of(h[i], bits), rows_of[i]);", ";"
     ),
+    Mutant("half-that-overflows", COUNT, "if (before + rows < held_by_half) return;", "return;"),
+    Mutant("half-emptied-twice", COUNT, "before < held_by_half ? before + rows : rows", "before + rows"),
+    Mutant("half-not-emptied", COUNT, "atomicAdd(words + bin / 2, 0 - (out << shift));", ";"),
+    Mutant("rows-of-a-half-lost", COUNT, "atomicAdd(of_bin + bin, out);", ";"),
+    Mutant("many-rows-in-a-half", COUNT, "(Halves ? of_bin : words) + bin", "words + bin"),
+    Mutant("halves-not-added-up", PARTITION, "if (w.plan.by_halves) add_up_parts(w);", ";"),
     Mutant("slot-of-one-block", COUNT, "slot < met.slots ? met.of_all[slot] : slot", "slot"),
     Mutant("keys-of-ended-blocks", COUNT, "atomicAdd(w.counts() + bin_of(h, w.plan.counted_bits()), rows);", ";"),
     Mutant("few-without-first-rows", COUNT, "if (w.wants.first) w.frequent_first[i] = w.few_first[i];", ";"),
@@ -252,7 +258,7 @@ MUTANTS = [
     Mutant("room-while-others-take-some", MEMBERS, "if (!all_fit) __syncthreads();", ";"),
     Mutant("more-than-a-part", MEMBERS, "*taken + chunk <= most_keys", "*taken <= most_keys"),
     Mutant("full-table", MEMBERS, "many <= most_keys", "many <= table::slots"),
-    Mutant("counters-of-one-column", COUNT, "if (w.plan.columns > 1) counters_of_bins = counted + (1u << bits);", ";"),
+    Mutant("counters-of-one-column", COUNT, "if (w.plan.columns > 1) first_bin = 1u << bits;", ";"),
     Mutant("column-of-a-tile", PARTITION, "w.plan.columns > 1 && !in_first", "0u"),
     Mutant("frequent-other-not-marked", PARTITION, "if (w.wants.members && row < w.split) seen[place] = 1;", ";"),
     Mutant("frequent-key-is-an-other", PARTITION, "w.wants.members && row < w.split", "w.wants.members"),

@@ -302,6 +302,8 @@ void plans_of_two_columns() {
       const group_plan one = plan_groups(others, 4, {}), p = plan_members(n, others, 4);
       HOLDS(one.bins() == 1u << one.bits && one.counted_at_once == (one.bins() <= 1u << bits_counted_at_once));
       HOLDS(p.bins() == 2u << p.bits && p.counted_at_once == (p.bins() <= 1u << bits_counted_at_once));
+      for (const group_plan& each : {one, p})
+        HOLDS(each.by_halves == (each.counted_at_once && each.bins() > 1u << bits_counted_by_words));
       const u64 tiles = (n + p.tile - 1) / p.tile + (others + p.tile - 1) / p.tile;
       const u64 later = (n + others) / p.tile + p.coarse_bins(), second = u64(1) << p.second_bits;
       HOLDS(p.bin_start - p.coarse_end >= 4 * p.coarse_bins() && p.prefix - p.bin_end >= 4 * p.bins());

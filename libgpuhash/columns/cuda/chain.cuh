@@ -78,6 +78,12 @@ unsigned frequent_blocks(const group_work<K>& w) {
   return (w.plan.known_places() + frequent_threads - 1) / frequent_threads;
 }
 
+template <class K, bool ByKeys, bool Halves>
+void survey_rows(const launcher& launch, unsigned blocks, const group_work<K>& w) {
+  launch.next(survey<K, ByKeys, Halves>, blocks, count_threads,
+              counting_block<K, ByKeys, Halves>::bytes(w.plan, w.wants), w);
+}
+
 // Initialises the temporaries as kernels expect them, finds the frequent keys, and computes where each bin begins.
 template <class K>
 void prepare(const launcher& launch, const group_request& r, const group_work<K>& w) {
@@ -90,10 +96,11 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
   const unsigned blocks = launch.blocks((w.n + piece - 1) / piece, 1);
   const bool codes_at_once = p.few_slots && w.wants.codes_at_once();
   if (codes_at_once) launch.next(code_few<K>, blocks, count_threads, met_keys<K, true>::bytes(p.few_slots), w);
-  if (p.few_slots && !codes_at_once)
-    launch.next(survey<K, true>, blocks, count_threads, counting_block<K, true>::bytes(p, w.wants), w);
-  else
-    launch.next(survey<K, false>, blocks, count_threads, counting_block<K, false>::bytes(p, w.wants), w);
+  const bool by_keys = p.few_slots && !codes_at_once;
+  if (by_keys && p.by_halves) return survey_rows<K, true, true>(launch, blocks, w);
+  if (by_keys) return survey_rows<K, true, false>(launch, blocks, w);
+  if (p.by_halves) return survey_rows<K, false, true>(launch, blocks, w);
+  survey_rows<K, false, false>(launch, blocks, w);
 }
 
 // C: the type of the word that travels along with keys, V: the type of values.
@@ -108,9 +115,10 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
   if (!p.counted_at_once) {
     const unsigned blocks = launch.blocks(tiles_of(divide_tile<K, nothing, nothing>) + coarse, 2);
     launch.next(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
+  }
+  if (!p.counted_at_once || p.by_halves)
     launch.next(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
                 w.bin_end);
-  }
   launch.next(divide<K, C, nothing, true>, launch.blocks(tiles_of(divide_tile<K, C, nothing>) + coarse, 2),
               divide_threads, divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
 }

@@ -11,31 +11,71 @@
 
 namespace gpuhash::columns {
 
-// Adds 1 to the counter of each of `live` bins in the memory of the block. Neighbours often have the same one in columns
-// that are sorted, and hardware would serve them one after the other. All lanes of the warp call. Returns whether all
-// bins of the warp are alike.
-template <u32 Many>
-GH_FN bool count_neighbours(u32* counters, const u32 (&bin)[Many], u32 live) {
+// Counters of the rows of bins, in the memory of a block. Halves: they are half a word each. The thread whose rows bring such a
+// half to held_by_half takes out what the half holds, and adds it to the bin. Until it has, others take out their own rows: so
+// a half never holds more than that and what each thread adds at once.
+template <bool Halves>
+class bin_counters {
+ public:
+  static constexpr size_t bytes(size_t bins) { return room_of(bins, Halves ? 2 : 4); }
+  GH_FN bin_counters(void* memory, u32* counts_of_bins) : words(static_cast<u32*>(memory)), of_bin(counts_of_bins) {}
+
+  // All threads of a block of count_threads call these two, with a barrier before and behind.
+  GH_FN void clear(u32 bins) const {
+    for (u32 i = threadIdx.x; i < bytes(bins) / 4; i += count_threads) words[i] = 0;
+  }
+  GH_FN void give(u32 bins) const {
+    for (u32 i = threadIdx.x; i < bins; i += count_threads)
+      if (const u32 rows = at(i)) atomicAdd(of_bin + i, rows);
+  }
+  // Of rows of one bin: up to words_at_once by each thread of the block, or by one for all lanes of its warp.
+  GH_FN void add(u32 bin, u32 rows) const {
+    if constexpr (!Halves) {
+      atomicAdd(words + bin, rows);
+    } else {
+      const u32 shift = shift_of(bin), before = atomicAdd(words + bin / 2, rows << shift) >> shift & most_of_half;
+      if (before + rows < held_by_half) return;
+      const u32 out = before < held_by_half ? before + rows : rows;
+      atomicAdd(words + bin / 2, 0 - (out << shift));
+      atomicAdd(of_bin + bin, out);
+    }
+  }
+  // Of any number of rows.
+  GH_FN void add_many(u32 bin, u32 rows) const { atomicAdd((Halves ? of_bin : words) + bin, rows); }
+
+ private:
+  static constexpr u32 most_of_half = (1u << half_bits) - 1;
+  static_assert(!Halves || held_by_half + count_threads * words_at_once <= most_of_half);
+  GH_FN static u32 shift_of(u32 bin) { return bin % 2 * half_bits; }
+  GH_FN u32 at(u32 bin) const { return Halves ? words[bin / 2] >> shift_of(bin) & most_of_half : words[bin]; }
+
+  u32 *const words, *const of_bin;
+};
+
+// Adds 1 to the counter of each of `live` bins. Neighbours often have the same one in columns that are sorted, and hardware
+// would serve them one after the other. All lanes of the warp call. Returns whether all bins of the warp are alike.
+template <u32 Many, bool Halves>
+GH_FN bool count_neighbours(const bin_counters<Halves>& counters, const u32 (&bin)[Many], u32 live) {
   const u32 first = __shfl_sync(whole_warp, bin[0], 0);
   bool alike = live == Many;
 #pragma unroll
   for (u32 i = 1; i < Many; ++i) alike &= bin[i] == bin[0];
   if (!__any_sync(whole_warp, !alike || bin[0] != first)) {
-    if (threadIdx.x % 32 == 0) atomicAdd(counters + first, 32 * Many);
+    if (threadIdx.x % 32 == 0) counters.add(first, 32 * Many);
     return true;
   }
   if (alike) {
-    atomicAdd(counters + bin[0], Many);
+    counters.add(bin[0], Many);
   } else {
 #pragma unroll
     for (u32 i = 0; i < Many; ++i)
-      if (i < live) atomicAdd(counters + bin[i], 1u);
+      if (i < live) counters.add(bin[i], 1);
   }
   return false;
 }
 
-// ByKeys: the column may have few keys.
-template <class K, bool ByKeys>
+// ByKeys: the column may have few keys. Halves: as plan.by_halves says.
+template <class K, bool ByKeys, bool Halves>
 class counting_block {
   using rows = read_rows<K>;
   using met_by = met_keys<K, false>;
@@ -44,7 +84,7 @@ class counting_block {
  public:
   using counters = typename met_by::counters;
   static size_t bytes(const group_plan& p, const group_wants& wants) {
-    const size_t slots = p.few_slots, of_bins = size_t{4} * p.columns << p.counted_bits();
+    const size_t slots = p.few_slots, of_bins = bin_counters<Halves>::bytes(size_t{p.columns} << p.counted_bits());
     const size_t of_keys = ByKeys ? met_by::bytes(slots) + (wants.first ? room_of(slots + 1, 4) : 0) : 0;
     return std::max(of_bins, of_keys);
   }
@@ -54,7 +94,7 @@ class counting_block {
         me(threadIdx.x),
         bits(work.plan.counted_bits()),
         memory(at),
-        counted(reinterpret_cast<u32*>(at)),
+        counted(at, work.counts()),
         met(work, memory, some),
         first(memory.take<u32>(met.slots + 1)) {}
 
@@ -92,7 +132,7 @@ class counting_block {
     keys_to_bins();
 #pragma unroll
     for (u32 i = 0; i < count_each; ++i)
-      if (missed >> i & 1) atomicAdd(counted + bin_of(w.hash(some.now[i / many].of[i % many]), bits), 1u);
+      if (missed >> i & 1) counted.add(bin_of(w.hash(some.now[i / many].of[i % many]), bits), 1);
     return false;
   }
   // Returns which of the rows of this thread found no room. Most keys are found by one read, the others one after the other,
@@ -167,7 +207,7 @@ class counting_block {
     clear_bins();
 #pragma unroll
     for (u32 i = 0; i < of_thread; ++i)
-      if (rows_of[i]) atomicAdd(counted + bin_of(h[i], bits), rows_of[i]);
+      if (rows_of[i]) counted.add_many(bin_of(h[i], bits), rows_of[i]);
   }
 
   GH_FN void give_keys() {
@@ -186,11 +226,11 @@ class counting_block {
   // All threads call.
   GH_FN void clear_bins() const {
     __syncthreads();  // the memory is read no more
-    for (u32 i = me; i < w.plan.columns << bits; i += count_threads) counted[i] = 0;
+    counted.clear(w.plan.columns << bits);
     __syncthreads();
   }
   GH_FN void count_bins(rows& some) {
-    u32* counters_of_bins = counted;
+    u32 first_bin = 0;
     bool side = false;
 #pragma unroll 1
     for (u32 column = 0; column < 2; ++column) {
@@ -204,14 +244,14 @@ class counting_block {
           for (u32 j = 0; j < many; ++j) {
             const K h = w.hash(some.now[i].of[j]);
             side |= j < live && h == no_hash<K>;
-            bin[j] = bin_of(h, bits);
+            bin[j] = first_bin + bin_of(h, bits);
           }
-          if (count_neighbours(counters_of_bins, bin, live)) alike += 32 * many;
+          if (count_neighbours(counted, bin, live)) alike += 32 * many;
         }
       }
       if (w.split == w.n) break;
       some = rows(w.more, w.n - w.split);
-      if (w.plan.columns > 1) counters_of_bins = counted + (1u << bits);
+      if (w.plan.columns > 1) first_bin = 1u << bits;
     }
     if (side) w.facts->side = 1;
     give_bins();
@@ -219,14 +259,13 @@ class counting_block {
   GH_FN void give_bins() const {
     if (me % 32 == 0 && alike) atomicAdd(&w.facts->alike, alike);
     __syncthreads();
-    for (u32 i = me; i < w.plan.columns << bits; i += count_threads)
-      if (counted[i]) atomicAdd(w.counts() + i, counted[i]);
+    counted.give(w.plan.columns << bits);
   }
 
   const group_work<K>& w;
   const u32 me, bits;
   carver memory;
-  u32* const counted;  // rows of bins; or instead:
+  const bin_counters<Halves> counted;  // in the memory; or instead:
   met_by met;
   u32* const first;  // rows of keys
   u32 alike = 0;     // rows of warps that have one bin or key

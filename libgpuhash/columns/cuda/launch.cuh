@@ -24,8 +24,9 @@ inline void check(int code, const char* call) {
   if (code != cudaSuccess) throw cuda_failure{cudaError_t(code), call};
 }
 
-// The memory that a block takes at most: a tile of keys of 8 bytes, and the frequent keys with counts and first rows.
-constexpr size_t most_shared = 120 << 10;
+// The memory that a block takes at most: halves of words for as many bins as are counted at once. A tile of keys of 8 bytes, and
+// the frequent keys with counts and first rows, take less.
+constexpr size_t most_shared = 128 << 10;
 
 class launcher {
  public:

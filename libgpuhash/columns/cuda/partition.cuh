@@ -83,10 +83,17 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
     const some_rows rows = all.at(g);
     for (u32 i = threadIdx.x; i < bins; i += divide_threads) counted[i] = 0;
     __syncthreads();
-    for (u32 x = threadIdx.x; x - threadIdx.x < rows.many; x += divide_threads) {
-      const bool live = x < rows.many;
-      const K h = live ? w.coarse_key[rows.from + x] : 0;
-      count_one(counted, bin_of(h, w.plan.bits) & (bins - 1), live);
+    constexpr u32 each = 8;  // rows of a thread that are on their way together
+    for (u32 from = 0; from < rows.many; from += each * divide_threads) {
+      K h[each];
+#pragma unroll
+      for (u32 i = 0; i < each; ++i) {
+        const u32 x = from + i * divide_threads + threadIdx.x;
+        h[i] = x < rows.many ? w.coarse_key[rows.from + x] : 0;
+      }
+#pragma unroll
+      for (u32 i = 0; i < each; ++i)
+        count_one(counted, bin_of(h[i], w.plan.bits) & (bins - 1), from + i * divide_threads + threadIdx.x < rows.many);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < bins; i += divide_threads)
@@ -155,11 +162,26 @@ static __global__ void __launch_bounds__(scan_threads)
                             end ? end + first : nullptr, some.of);
 }
 
-// The same of the bins that were counted first, for one block; where those of the first pass begin, too, if their parts were
-// counted.
+// The rows of the first pass's bins, from those of their parts; for one block, a warp for each bin.
+template <class K>
+GH_FN void add_up_parts(const group_work<K>& w) {
+  const u32 parts = 1u << w.plan.second_bits, lane = threadIdx.x % 32;
+  for (u32 bin = threadIdx.x / 32; bin < w.plan.coarse_bins(); bin += scan_threads / 32) {
+    u32 rows = 0;
+#pragma unroll 8
+    for (u32 i = lane; i < parts; i += 32) rows += w.bin_count[(bin << w.plan.second_bits) + i];
+    rows = __reduce_add_sync(whole_warp, rows);
+    if (lane == 0) w.coarse_count[bin] = rows;
+  }
+  __syncthreads();
+}
+
+// Where bins begin that were counted first, for one block; where those of the first pass begin, too, if their parts were
+// counted. Parts that are many are left to find_starts.
 template <class K>
 GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
-  if (!w.plan.counted_at_once) {
+  if (w.plan.by_halves) add_up_parts(w);
+  if (!w.plan.counted_at_once || w.plan.by_halves) {
     scan_counts<scan_threads>(w.coarse_count, w.plan.coarse_bins(), 0, w.coarse_start, w.coarse_end, of_warp);
     return;
   }
@@ -172,11 +194,11 @@ GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
 // What has to be known before rows are divided: frequent keys, and where each bin begins; or few keys, with which no row has
 // to be. Each block samples and counts its share of the rows; the last one to end does the rest, so that short columns wait
 // for one kernel, not for three.
-template <class K, bool ByKeys>
+template <class K, bool ByKeys, bool Halves>
 __global__ void __launch_bounds__(count_threads) survey(const __grid_constant__ group_work<K> w) {
   wait_for_the_one_before();
   if (!ByKeys && w.facts->few) return;  // rows have their codes
-  using block = counting_block<K, ByKeys>;
+  using block = counting_block<K, ByKeys, Halves>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   GH_BLOCK_MEMORY(typename block::counters, counters);

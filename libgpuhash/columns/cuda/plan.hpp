@@ -82,7 +82,7 @@ struct group_plan {
   uint32_t strips;
   uint32_t tile;  // rows of a tile, where something goes back to them
   uint64_t tiles;
-  bool counted_at_once;
+  bool counted_at_once, by_halves;  // by_halves: of words
 
   constexpr uint32_t bins() const { return columns << bits; }
   constexpr uint32_t coarse_bins() const { return columns << first_bits; }
@@ -126,6 +126,7 @@ inline void plan_passes(group_plan& p, uint64_t n, uint64_t in_tables, uint32_t 
   p.first_bits = p.bits <= bits_of_one_pass ? p.bits : p.bits / 2;
   p.second_bits = p.bits - p.first_bits;
   p.counted_at_once = p.bits + p.columns - 1 <= bits_counted_at_once;
+  p.by_halves = p.counted_at_once && p.bits + p.columns - 1 > bits_counted_by_words;
   p.sampled = n < sampled_from ? 0 : n < large_from ? small_sample : large_sample;
   p.sample_slots = 4 * p.sampled;
   p.frequent_slots = most_frequent_slots;

@@ -29,8 +29,11 @@ constexpr uint32_t rows_of_thread(bool values) { return most_each / (values ? 2 
 
 // One pass divides rows into that many bins (a power of two), or fewer: with more, the runs that leave a tile are short.
 constexpr uint32_t bits_of_one_pass = tunable("cuda.group_pass_bits", 9u);
-// With that many bins or fewer, rows per bin are counted in one go for both passes.
-constexpr uint32_t bits_counted_at_once = tunable("cuda.group_counted_bits", 14u);
+// With that many bins or fewer, rows per bin are counted in one go for both passes: with the first number by words, with more
+// bins by halves of words, which give up what they hold to the bin when that is half of what they can.
+constexpr uint32_t bits_counted_by_words = tunable("cuda.group_counted_bits", 14u);
+constexpr uint32_t bits_counted_at_once = tunable("cuda.group_halves_bits", 16u);
+constexpr uint32_t half_bits = tunable("cuda.group_half_bits", 16u), held_by_half = 1u << (half_bits - 1);
 
 // Keys that are frequent among sampled rows are kept in a table in the memory of every block of the first pass, of so many
 // slots at most, and so many bytes where slots have aggregates.
