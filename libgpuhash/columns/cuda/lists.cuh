@@ -43,28 +43,6 @@ GH_FN u32 pairs_of_word(const group_work<K>& w, u32 word) {
 
 // Bitonic sorting: each step puts the smaller of two elements first. So places without an element may count as elements
 // that come after all others, which no step moves.
-template <u32 Other>
-GH_FN void sort_step(u32 (&row)[listed_by_thread]) {
-#pragma unroll
-  for (u32 i = 0; i < listed_by_thread; ++i) {
-    if (i > (i ^ Other)) continue;
-    const u32 low = min(row[i], row[i ^ Other]);
-    row[i ^ Other] = max(row[i], row[i ^ Other]);
-    row[i] = low;
-  }
-}
-GH_FN void sort_by_thread(u32* list, u32 many) {
-  u32 row[listed_by_thread];
-  static_assert(listed_by_thread == 8);
-#pragma unroll
-  for (u32 i = 0; i < listed_by_thread; ++i) row[i] = i < many ? list[i] : no_row;
-  sort_step<1>(row);
-  sort_step<3>(row), sort_step<1>(row);
-  if (many > 4) sort_step<7>(row), sort_step<2>(row), sort_step<1>(row);
-#pragma unroll
-  for (u32 i = 0; i < listed_by_thread; ++i)
-    if (i < many) list[i] = row[i];
-}
 
 // The steps that merge two sorted halves of `size` elements each time, from those that compare elements which are at least `fewest`
 // apart on. By so many threads, of which this is number `me`; wait: until all of them have come here.

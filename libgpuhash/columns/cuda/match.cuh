@@ -111,9 +111,96 @@ class matching_block : bin_table<K, false> {
     }
   }
 
+  // The right rows of each key side by side, in ascending order.
   GH_FN void list_rows() const {
     this->fill(words, slots, 0);
     __syncthreads();
+    many <= chunk ? list_held() : list_others();
+  }
+
+  // The rows of one chunk: each thread holds its own, so that what is staged makes room for the lists. There a row of a short
+  // list counts the rows that come before it.
+  GH_FN void list_held() const {
+    u32 row[each], at[each];  // at: the slot of the key, and from bit 16 on the place in its list
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) row[i] = i * bin_threads + me < many ? row_of[i * bin_threads + me] : no_row;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      if (row[i] == no_row) continue;
+      at[i] = u32(staged[i * bin_threads + me]);
+      at[i] |= atomicAdd(words + at[i], 1u) << 16;
+    }
+    __syncthreads();
+    const u32 next = stage_lists();
+    __syncthreads();
+    u32* const list = reinterpret_cast<u32*>(staged);
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      if (row[i] == no_row) continue;
+      const u32 word = words[at[i] & low];
+      if (word == 1)
+        words[at[i] & low] = row[i] | of_one_row;
+      else
+        list[(word >> 16) + (at[i] >> 16)] = row[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      if (row[i] == no_row) continue;
+      const u32 word = words[at[i] & low], right = word & low;
+      if (word >= of_one_row || right > listed_by_row) continue;
+      // Each begins behind itself, so that rows of a warp read what lies in different banks of the memory.
+      u32 before = 0;
+      for (u32 more = right, j = at[i] >> 16; more; --more) {
+        j = j + 1 == right ? 0 : j + 1;
+        before += list[(word >> 16) + j] < row[i];
+      }
+      at[i] = (at[i] & low) | before << 16;
+    }
+    __syncthreads();
+    const bool some_are_long = give_words_of_lists(c.base + next);
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 word = row[i] == no_row ? no_row : words[at[i] & low];
+      if (word < of_one_row) w.list[w.place_in_lists(word) + (at[i] >> 16)] = row[i];
+    }
+    if (__syncthreads_or(some_are_long)) sort_lists(listed_by_row);
+  }
+  // Slots have the number of right rows of their keys. Those of several rows get where these are staged, from bit 16 on, beside
+  // it. Returns where the lists of this thread's slots come to lie, from the first one of the bin on.
+  GH_FN u32 stage_lists() const {
+    u32 own = 0;  // rows, and from bit 16 on words that their lists take
+    for (u32 slot = me; slot < slots; slot += bin_threads)
+      if (const u32 right = words[slot]; right > 1) own += right | words_of_list(w, right) << 16;
+    const block_sum s = sum_before<bin_threads>(own, c.of_warp);
+    if (me == 0) take_lists(s.all >> 16);
+    u32 next = s.before & low;
+    for (u32 slot = me; slot < slots; slot += bin_threads)
+      if (const u32 right = words[slot]; right > 1) {
+        words[slot] = next << 16 | right;
+        next += right;
+      }
+    return s.before >> 16;
+  }
+  // next: where the lists of this thread's slots come to lie. Returns whether rows of some do not know their places yet.
+  GH_FN bool give_words_of_lists(u32 next) const {
+    bool some_are_long = false;
+    for (u32 slot = me; slot < slots; slot += bin_threads) {
+      const u32 word = words[slot], right = word & low;
+      if (word == 0) words[slot] = one_to_come;
+      if (word == 0 || word >= of_one_row) continue;
+      some_are_long |= right > listed_by_row;
+      words[slot] = word_of_list(right, next);
+      next += words_of_list(w, right);
+    }
+    return some_are_long;
+  }
+  static constexpr u32 low = 0xffff;
+  static_assert(chunk < low / 4);  // lists take up to twice as many words as rows, and of_one_row marks no list
+
+  // The rows of a bin that is longer: they come to their lists in any order, and these are sorted where they are.
+  GH_FN void list_others() const {
     for (u32 x = me; x < many; x += bin_threads)
       if (const u32 slot = slot_at(x); slot != slots) atomicAdd(words + slot, 1u);
     __syncthreads();
@@ -126,7 +213,7 @@ class matching_block : bin_table<K, false> {
         w.list[w.place_in_lists(atomicAdd(words + slot, ~0u)) - 1] = row;  // from the end down to where the list begins
     });
     __syncthreads();
-    sort_lists();
+    sort_lists(1);
   }
 
   // Slots have the number of right rows of their keys. Keys of several right rows get their words, but with the end of the list.
@@ -134,30 +221,33 @@ class matching_block : bin_table<K, false> {
     u32 own = 0;
     for (u32 slot = me; slot < slots; slot += bin_threads) own += words_of_list(w, words[slot]);
     const block_sum s = sum_before<bin_threads>(own, c.of_warp);
-    if (me == 0 && s.all) {
-      c.base = atomicAdd(&w.facts->listed, s.all);
-      if (*static_cast<volatile u32*>(w.repeats) == right_once) atomicMax(w.repeats, u32(right_listed));
-    }
+    if (me == 0) take_lists(s.all);
     __syncthreads();
     u32 at = c.base + s.before;
     for (u32 slot = me; slot < slots; slot += bin_threads) {
       const u32 right = words[slot];
-      if (right <= 1) {
-        words[slot] = one_to_come;
-        continue;
-      }
-      const bool length = has_length(w, right);
-      if (length) w.list[at] = right;
-      words[slot] = (length ? 0 : right << w.list_bits) | (at + length + right);
+      words[slot] = right > 1 ? word_of_list(right, at) + right : one_to_come;
       at += words_of_list(w, right);
     }
   }
+  // So many words of the lists of all bins are this one's.
+  GH_FN void take_lists(u32 many_words) const {
+    if (many_words == 0) return;
+    c.base = atomicAdd(&w.facts->listed, many_words);
+    if (*static_cast<volatile u32*>(w.repeats) == right_once) atomicMax(w.repeats, u32(right_listed));
+  }
+  // The word that leads to a list of so many right rows, for which there is room from `at` on.
+  GH_FN u32 word_of_list(u32 right, u32 at) const {
+    const bool length = has_length(w, right);
+    if (length) w.list[at] = right;
+    return (length ? 0 : right << w.list_bits) | (at + length);
+  }
 
-  GH_FN void sort_lists() const {
+  // Those of more than so many rows.
+  GH_FN void sort_lists(u32 sorted) const {
     for (u32 slot = me; slot < slots; slot += bin_threads) {
       const u32 word = words[slot], right = word < of_one_row ? length_of(w, word) : 0, at = w.place_in_lists(word);
-      if (right && right <= listed_by_thread) sort_by_thread(w.list + at, right);
-      u32 others = __ballot_sync(whole_warp, right > listed_by_thread && right <= listed_by_warp);
+      u32 others = __ballot_sync(whole_warp, right > sorted && right <= listed_by_warp);
       for (; others; others &= others - 1) {
         const u32 lane = __ffs(others) - 1;
         sort_by_warp(w.list + __shfl_sync(whole_warp, at, lane), __shfl_sync(whole_warp, right, lane));

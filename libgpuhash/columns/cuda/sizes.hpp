@@ -54,8 +54,9 @@ constexpr uint32_t rows_of_divider(uint32_t key_bytes, uint32_t carried, bool va
 // Runs of a tile that have so many rows on average are long enough for a warp each.
 constexpr uint32_t long_run = tunable("cuda.group_long_run", 48u);
 
-// Right rows of one key that a join lists: a thread, a warp or a block sorts them. More than most_listed are left to the caller.
-constexpr uint32_t listed_by_thread = 8, listed_by_warp = tunable("cuda.group_of_warp", 256u),
+// Right rows of one key that a join lists: each finds its place (match.cuh), or a warp or a block sorts them. More than most_listed
+// are left to the caller.
+constexpr uint32_t listed_by_row = 16, listed_by_warp = tunable("cuda.group_of_warp", 256u),
                    most_listed = tunable("cuda.group_listed", 1u << 18);
 constexpr uint64_t most_right_rows = uint64_t{1} << 30;  // where lists are asked for: places in them have 31 bits
 constexpr uint32_t fewest_list_bits = tunable("cuda.group_list_bits", 0u);
