@@ -95,9 +95,7 @@ MUTANTS = [
     Mutant("empty-slot-is-a-key", MET, "h == no_hash<K> ? nowhere : place", "place"),
     Mutant("one-row-of-a-warp", COUNT, "add(one, 32 * many, row);", "add(one, 32, row);"),
     Mutant("first-row-of-few", COUNT, "row < static_cast<volatile u32*>(first)[place]", "false"),
-    Mutant(
-        "keys-without-their-bins", COUNT, "if (rows_of[i]) counted.add_many(bin_of(h[i], bits), rows_of[i]);", ";"
-    ),
+    Mutant("keys-without-their-bins", COUNT, "if (rows_of[i]) counted.add_many(bin_of(h[i], bits), rows_of[i]);", ";"),
     Mutant("half-that-overflows", COUNT, "if (before + rows < held_by_half) return;", "return;"),
     Mutant("half-emptied-twice", COUNT, "before < held_by_half ? before + rows : rows", "before + rows"),
     Mutant("half-not-emptied", COUNT, "atomicAdd(words + bin / 2, 0 - (out << shift));", ";"),
@@ -329,7 +327,9 @@ MUTANTS = [
     Mutant("only-row-without-its-word", MATCH, "words[at[i] & low] = row[i] | of_one_row;", ";"),
     Mutant("lists-staged-on-each-other", MATCH, "next += right;", ";"),
     Mutant("held-lists-on-each-other", MATCH, "next += words_of_list(w, right);", ";"),
-    Mutant("places-in-lists-alike", MATCH, "at[i] |= atomicAdd(words + at[i], 1u) << 16;", "atomicAdd(words + at[i], 1u);"),
+    Mutant(
+        "places-in-lists-alike", MATCH, "at[i] |= atomicAdd(words + at[i], 1u) << 16;", "atomicAdd(words + at[i], 1u);"
+    ),
     Mutant("length-of-a-short-list", MATCH, "(length ? 0 : right << w.list_bits)", "right << w.list_bits"),
     Mutant("lists-as-long-as-their-rows", LISTS, "(right + has_length(w, right) + 3) / 4 * 4", "right"),
     Mutant("pieces-not-merged", LISTS, "size / 2 < many || size == room", "size == room"),
