@@ -223,7 +223,7 @@ MUTANTS = [
     Mutant("code-at-once", PARTITION, "w.frequent_code[rank[i] & ~held_back]", "w.frequent_code[0]"),
     Mutant("place-in-the-bin", PARTITION, "u16(count[own_bin(h[i])] + rank[i])", "u16(rank[i])"),
     Mutant("runs-of-one-tile", PARTITION, "size_t(g) * (bins + 1)", "size_t(0)"),
-    Mutant("end-of-a-tile", PARTITION, "runs[bins].from = s.all;", "runs[bins].from = s.all - (s.all > 0);"),
+    Mutant("end-of-a-tile", PARTITION, "runs[bins] = {s.all, 0};", "runs[bins] = {s.all - (s.all > 0), 0};"),
     Mutant("place-of-another-row", BACK, "x < rows.many ? from[x] : 0", "x < rows.many ? from[x / 2] : 0"),
     Mutant("warps-where-runs-are-long", BACK, "bin += divide_threads / lanes", "bin += divide_threads / 8"),
     Mutant("one-piece-of-a-run", BACK, "at += lanes * at_once", "at = end"),

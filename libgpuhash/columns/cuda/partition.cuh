@@ -367,7 +367,7 @@ class dividing_block {
       if (w.wants.way_back()) runs[i] = {at, base[i]};
       at += own;
     }
-    if (w.wants.way_back() && me == 0) runs[bins].from = s.all;
+    if (w.wants.way_back() && me == 0) runs[bins] = {s.all, 0};
     __syncthreads();
     return s.all;
   }
