@@ -321,15 +321,13 @@ MUTANTS = [
     Mutant("no-list-of-a-block", MATCH, "if (right > listed_by_warp) c.some_large = 1;", ";"),
     Mutant("held-lists-not-sorted", MATCH, "some_are_long |= right > listed_by_row;", ";"),
     Mutant("held-lists-of-one-bin", MATCH, "c.base + next", "next"),
-    Mutant("rows-as-they-came", MATCH, "before += list[(word >> 16) + j] < row[i];", ";"),
+    Mutant("rows-as-they-came", MATCH, "before += rows[j] < row;", ";"),
     Mutant("behind-the-list", MATCH, "j + 1 == right ? 0 : j + 1", "j + 1"),
     Mutant("empty-slot-with-a-list", MATCH, "if (word == 0) words[slot] = one_to_come;", ";"),
-    Mutant("only-row-without-its-word", MATCH, "words[at[i] & low] = row[i] | of_one_row;", ";"),
+    Mutant("only-row-without-its-word", MATCH, "words[own & low] = row | of_one_row;", ";"),
     Mutant("lists-staged-on-each-other", MATCH, "next += right;", ";"),
     Mutant("held-lists-on-each-other", MATCH, "next += words_of_list(w, right);", ";"),
-    Mutant(
-        "places-in-lists-alike", MATCH, "at[i] |= atomicAdd(words + at[i], 1u) << 16;", "atomicAdd(words + at[i], 1u);"
-    ),
+    Mutant("places-in-lists-alike", MATCH, "own |= atomicAdd(words + own, 1u) << 16;", "atomicAdd(words + own, 1u);"),
     Mutant("length-of-a-short-list", MATCH, "(length ? 0 : right << w.list_bits)", "right << w.list_bits"),
     Mutant("lists-as-long-as-their-rows", LISTS, "(right + has_length(w, right) + 3) / 4 * 4", "right"),
     Mutant("pieces-not-merged", LISTS, "size / 2 < many || size == room", "size == room"),

@@ -118,53 +118,50 @@ class matching_block : bin_table<K, false> {
     many <= chunk ? list_held() : list_others();
   }
 
-  // The rows of one chunk: each thread holds its own, so that what is staged makes room for the lists. There a row of a short
-  // list counts the rows that come before it.
+  // The rows of one chunk: what is staged makes room for the lists, since each thread holds the slots of its rows. There a row of
+  // a short list counts the rows that come before it.
   GH_FN void list_held() const {
-    u32 row[each], at[each];  // at: the slot of the key, and from bit 16 on the place in its list
+    u32 at[each];  // the slot of the key, and from bit 16 on the place in its list
+    const auto for_each_held = [&](auto body) {
 #pragma unroll
-    for (u32 i = 0; i < each; ++i) row[i] = i * bin_threads + me < many ? row_of[i * bin_threads + me] : no_row;
-#pragma unroll
-    for (u32 i = 0; i < each; ++i) {
-      if (row[i] == no_row) continue;
-      at[i] = u32(staged[i * bin_threads + me]);
-      at[i] |= atomicAdd(words + at[i], 1u) << 16;
-    }
+      for (u32 i = 0; i < each; ++i)
+        if (const u32 x = i * bin_threads + me; x < many) body(x, at[i]);
+    };
+    for_each_held([&](u32 x, u32& own) {
+      own = u32(staged[x]);
+      own |= atomicAdd(words + own, 1u) << 16;
+    });
     __syncthreads();
     const u32 next = stage_lists();
     __syncthreads();
     u32* const list = reinterpret_cast<u32*>(staged);
-#pragma unroll
-    for (u32 i = 0; i < each; ++i) {
-      if (row[i] == no_row) continue;
-      const u32 word = words[at[i] & low];
+    for_each_held([&](u32 x, u32 own) {
+      const u32 row = row_of[x], word = words[own & low];
       if (word == 1)
-        words[at[i] & low] = row[i] | of_one_row;
+        words[own & low] = row | of_one_row;
       else
-        list[(word >> 16) + (at[i] >> 16)] = row[i];
-    }
+        list[(word >> 16) + (own >> 16)] = row;
+    });
     __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < each; ++i) {
-      if (row[i] == no_row) continue;
-      const u32 word = words[at[i] & low], right = word & low;
-      if (word >= of_one_row || right > listed_by_row) continue;
+    for_each_held([&](u32, u32& own) {
+      const u32 word = words[own & low], right = word & low, *const rows = list + (word >> 16);
+      if (word >= of_one_row || right > listed_by_row) return;
       // Each begins behind itself, so that rows of a warp read what lies in different banks of the memory.
-      u32 before = 0;
-      for (u32 more = right, j = at[i] >> 16; more; --more) {
+      u32 before = 0, j = own >> 16;
+      const u32 row = rows[j];
+      for (u32 more = right; more; --more) {
         j = j + 1 == right ? 0 : j + 1;
-        before += list[(word >> 16) + j] < row[i];
+        before += rows[j] < row;
       }
-      at[i] = (at[i] & low) | before << 16;
-    }
+      own = (own & low) | before << 16;
+    });
     __syncthreads();
     const bool some_are_long = give_words_of_lists(c.base + next);
     __syncthreads();
-#pragma unroll
-    for (u32 i = 0; i < each; ++i) {
-      const u32 word = row[i] == no_row ? no_row : words[at[i] & low];
-      if (word < of_one_row) w.list[w.place_in_lists(word) + (at[i] >> 16)] = row[i];
-    }
+    for_each_held([&](u32 x, u32 own) {
+      const u32 word = words[own & low];
+      if (word < of_one_row) w.list[w.place_in_lists(word) + (own >> 16)] = row_of[x];
+    });
     if (__syncthreads_or(some_are_long)) sort_lists(listed_by_row);
   }
   // Slots have the number of right rows of their keys. Those of several rows get where these are staged, from bit 16 on, beside
