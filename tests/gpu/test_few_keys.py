@@ -1,4 +1,4 @@
-"""Verbs on long columns of few keys on a GPU, and on columns that only seem to have few."""
+"""Verbs on long columns on a GPU: of few keys, of keys that only seem to be few, and of so many rows that bins are many."""
 
 from typing import Any
 
@@ -157,3 +157,21 @@ def test_what_is_raised_while_kernels_run() -> None:
     assert again.found == 1
     with pytest.raises(gh.InvalidArgument, match="meanwhile is given, and the call does not wait"):
         _core.group(call(False), meanwhile)
+
+
+# Rows whose bins are counted by halves of words, and such whose bins are counted in two goes.
+@pytest.mark.parametrize("rows", [(1 << 25) + 12345, (1 << 27) + 7])
+@pytest.mark.parametrize("shape", ["at random", "half of one key", "sorted"])
+def test_many_bins(rows: int, shape: str) -> None:
+    keys = cupy.random.randint(0, rows // 2, rows, dtype="i4")
+    if shape == "half of one key":
+        keys[::2] = 7
+    if shape == "sorted":
+        keys.sort()
+    wanted = cupy.bincount(keys, minlength=rows // 2)
+    found, counts = gh.value_counts(keys)
+    assert len(found) == int((wanted > 0).sum())
+    assert (wanted[found] == counts).all()
+    codes, distinct = gh.factorize(keys, order="any")
+    assert len(distinct) == len(found)
+    assert (distinct[codes] == keys).all()
