@@ -34,8 +34,8 @@ size_t scratch_of(const gpuhash_join_request& r) {
   return r.n_left + r.n_right ? plan_join(r.n_left, r.n_right, r.key_bytes, r.out_first == nullptr).bytes : 0;
 }
 
-// Does the request have all arrays that it needs?
-gpuhash_status check_memory_of(const gpuhash_join_request& r, gpuhash_error* err) {
+// Does the request have all arrays that it needs? pairs: how many are written at most; an array of none may be NULL.
+gpuhash_status check_memory_of(const gpuhash_join_request& r, uint64_t pairs, gpuhash_error* err) {
   if (r.out_facts == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "request.out_facts is NULL");
   const size_t bytes = scratch_of(r);
   if (bytes == 0) return GPUHASH_OK;
@@ -45,7 +45,7 @@ gpuhash_status check_memory_of(const gpuhash_join_request& r, gpuhash_error* err
                 bytes);
   if (r.scratch == nullptr || (r.n_right && r.right == nullptr))
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.right or scratch is NULL");
-  if (r.n_left && (r.left == nullptr || r.out_left == nullptr || r.out_right == nullptr))
+  if ((r.n_left && r.left == nullptr) || (pairs && (r.out_left == nullptr || r.out_right == nullptr)))
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.left, out_left or out_right is NULL");
   if (uintptr_t(r.scratch) % 256 != 0)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.scratch is %p, which is not aligned to 256 bytes", r.scratch);
@@ -90,7 +90,7 @@ gpuhash_status gpuhash_join(const gpuhash_join_request* request, gpuhash_error* 
   return guarded(err, [&]() -> gpuhash_status {
     gpuhash_join_request r = GPUHASH_JOIN_REQUEST_INIT;
     if (const auto s = read_request(request, &r, err)) return s;
-    if (const auto s = check_memory_of(r, err)) return s;
+    if (const auto s = check_memory_of(r, r.n_left, err)) return s;
     if (const auto s = check_device_of(r, "gpuhash_join", err)) return s;
     return join_on_cuda(request_of(r), err);
   });
@@ -104,7 +104,7 @@ gpuhash_status gpuhash_join_pairs(const gpuhash_join_request* request, uint64_t 
       return fail(err, GPUHASH_INVALID_ARGUMENT,
                   "request.out_first is %p; pairs are those of a gpuhash_join without it, which lists right rows",
                   static_cast<void*>(r.out_first));
-    if (const auto s = check_memory_of(r, err)) return s;
+    if (const auto s = check_memory_of(r, pairs, err)) return s;
     if (const auto s = check_device_of(r, "gpuhash_join_pairs", err)) return s;
     return pairs_on_cuda(request_of(r), pairs, err);
   });

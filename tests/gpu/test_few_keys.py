@@ -1,4 +1,4 @@
-"""Verbs on long columns on a GPU: of few keys, of keys that only seem to be few, and of so many rows that bins are many."""
+"""Verbs on long columns on a GPU: of few keys, of keys that only seem to be few, and of rows for many bins."""
 
 from typing import Any
 

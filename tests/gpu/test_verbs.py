@@ -326,6 +326,7 @@ def test_joins(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any)
         "empty": left[:0],
         "one": left[:1],
         "heavy": heavy,
+        "four of each, and none meets": np.repeat(np.arange(70_000, 70_010), 4).astype(dtype),
     }
     cases = [(left, right) for right in rights.values()] + [(left[:0], left), (heavy, heavy)]
     for one, other in cases:

@@ -371,7 +371,9 @@ struct joining {
     HOLDS(q.out_facts[0] == pairs.size());
     if (state == GPUHASH_JOIN_LISTED)
       for (size_t i = 0; i < room; ++i) HOLDS(u64(q.out_left[i]) == 0xabababababababab);
-    if (state == GPUHASH_JOIN_LISTED && gpuhash_join_pairs(&q, q.out_facts[0], &err)) wrong("%s", err.message);
+    gpuhash_join_request written = q;
+    if (pairs.empty()) written.out_left = written.out_right = nullptr;
+    if (state == GPUHASH_JOIN_LISTED && gpuhash_join_pairs(&written, q.out_facts[0], &err)) wrong("%s", err.message);
     for (size_t i = 0; i < pairs.size(); ++i)
       HOLDS(q.out_left[i] == pairs[i].first && q.out_right[i] == pairs[i].second);
     HOLDS(u64(q.out_left[pairs.size()]) == 0xabababababababab || n == 0);
@@ -457,6 +459,14 @@ void join_in_one_bin(u64 seed, random_numbers& r) {
     }
 }
 
+// Right rows that repeat, of which no left row meets one.
+void join_without_a_pair(u64 seed) {
+  where = "a join without a pair";
+  const vector<u64> left{1, 2, 3}, right{7, 8, 7, 9, 7};
+  if (section()) joining{left, right, 4, false}.list(seed);
+  ++runs;
+}
+
 // More tiles of left rows than a block has threads.
 void join_a_long_column(u64 seed, random_numbers& r) {
   where = "a long left column";
@@ -497,6 +507,7 @@ int main(int count, char** given) {
                               {4000 + r.below(500), 2000 + r.below(500)}})
       join_columns(n, m, r.next(), r);
     join_a_long_column(r.next(), r);
+    join_without_a_pair(r.next());
     join_in_one_bin(r.next(), r);
     for (const size_t others : {0, 1, 30, 256, 257, 900})
       for (const size_t n : {0, 1, 7, 1000}) look_up_some(n, others, r.next(), r);

@@ -417,7 +417,7 @@ GPUHASH_API gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpu
 
 /* The pairs of a join whose right rows are listed, by their left rows and then by their right ones. The request is that
  * of gpuhash_join, whose scratch memory and facts are as they were, but out_left and out_right have room for that many
- * pairs, which is out_facts[0]. */
+ * pairs, which is out_facts[0]; they may be NULL if there is none. */
 GPUHASH_API gpuhash_status gpuhash_join_pairs(const gpuhash_join_request *request, uint64_t pairs, gpuhash_error *err);
 
 /* Columns of bytes on a CUDA device: text and bytes of any length, and elements of one width, with or without nulls, as
