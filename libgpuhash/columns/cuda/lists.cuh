@@ -43,7 +43,7 @@ GH_FN u32 pairs_of_word(const group_work<K>& w, u32 word) {
 
 // Bitonic sorting: each step puts the smaller of two elements first. So places without an element may count as elements
 // that come after all others, which no step moves.
-
+//
 // The steps that merge two sorted halves of `size` elements each time, from those that compare elements which are at least `fewest`
 // apart on. By so many threads, of which this is number `me`; wait: until all of them have come here.
 template <u32 Threads, class Wait>

@@ -3,7 +3,7 @@
 //
 // Bins of the two columns are apart: neither row numbers of left rows nor a mark of the column travel along. The table has right
 // rows alone. Where it is full, those whose keys it does not have wait for another round (table.cuh), and left rows are looked
-// up in each round.
+// up in each round. Lists are made in the memory of the block where a bin is one chunk, which nearly all are.
 #pragma once
 #include "libgpuhash/columns/cuda/lists.cuh"
 #include "libgpuhash/columns/cuda/partition.cuh"
