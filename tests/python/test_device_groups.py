@@ -472,6 +472,8 @@ def test_refusals_of_joins() -> None:
     call = _core.Join(0, 10, 4096, 10, 4096, 4, False, 1, 4096, 4096, 4096, 1 << 20, 0)
     with pytest.raises(gh.InvalidArgument, match="out_first is 0x1000; pairs are those of a gpuhash_join without it"):
         call.write_pairs(1, 4096, 4096)
+    with pytest.raises(gh.InvalidArgument, match="out_left or out_right is NULL"):
+        _core.Join(0, 10, 4096, 10, 4096, 4, False, 1, 0, 4096, 4096, 1 << 20, 0).write_pairs(1, 4096, 0)
 
 
 # ---- more rows than one call takes -----------------------------------------------------------------------------------
