@@ -116,7 +116,7 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
     const unsigned blocks = launch.blocks(tiles_of(divide_tile<K, nothing, nothing>) + coarse, 2);
     launch.next(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
   }
-  if (!p.counted_at_once || p.by_halves)
+  if (p.starts_by_parts())
     launch.next(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
                 w.bin_end);
   launch.next(divide<K, C, nothing, true>, launch.blocks(tiles_of(divide_tile<K, C, nothing>) + coarse, 2),

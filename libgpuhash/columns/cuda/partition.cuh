@@ -181,7 +181,7 @@ GH_FN void add_up_parts(const group_work<K>& w) {
 template <class K>
 GH_FN void start_bins(const group_work<K>& w, u32* of_warp) {
   if (w.plan.by_halves) add_up_parts(w);
-  if (!w.plan.counted_at_once || w.plan.by_halves) {
+  if (w.plan.starts_by_parts()) {
     scan_counts<scan_threads>(w.coarse_count, w.plan.coarse_bins(), 0, w.coarse_start, w.coarse_end, of_warp);
     return;
   }

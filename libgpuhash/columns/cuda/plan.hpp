@@ -87,6 +87,8 @@ struct group_plan {
   constexpr uint32_t bins() const { return columns << bits; }
   constexpr uint32_t coarse_bins() const { return columns << first_bits; }
 
+  // Is where bins begin found for the first pass first, and for the parts of each of its bins in a kernel of their own?
+  constexpr bool starts_by_parts() const { return by_halves || !counted_at_once; }
   // So many first bits of a hash say in which bin it is counted first.
   constexpr uint32_t counted_bits() const { return counted_at_once ? bits : first_bits; }
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
