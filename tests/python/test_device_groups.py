@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _device_joins, _device_pieces, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _device_pieces, _table_verbs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_kernels
@@ -401,11 +401,7 @@ def test_captures_are_refused(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
 def test_joins(put: Any, dtype: str, how: Any, repeats: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where right rows repeat very often, numpy does the arithmetic on whole arrays that CuPy does on a GPU."""
     array, calls = put
-    xp, meet = _device_joins.operations(np), _device_joins.meet
-    monkeypatch.setattr(_device_joins, "operations", lambda *library: None)
-    monkeypatch.setattr(
-        _device_joins, "meet", lambda _, first, m, keep: tuple(map(array, meet(xp, host(first), m, keep)))
-    )
+    fake_kernels.arithmetic(monkeypatch, array)
     rng = np.random.default_rng(repeats)
     left, right = rng.integers(0, 120, 70).astype(dtype), rng.permutation(90).astype(dtype) // repeats
     for one, other in ((left, right), (left[:0], right), (left, right[:0]), (left[:0], left[:0])):
